@@ -1,0 +1,176 @@
+"""Durations, rates, ratios and sizes: parse and print. The only place that knows "ms", "Mbit/s" and "%".
+
+Inside linkqual durations are integer nanoseconds, rates integer bits per second, sizes integer bytes and ratios floats.
+Rates and sizes are SI (k = 1000) unless an IEC prefix (KiB, MiB, GiB) says otherwise; bits and bytes are never guessed.
+Floor 0, pure.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, tzinfo
+from decimal import Decimal, InvalidOperation
+
+from linkqual.errors import InputError
+
+NS_PER_S = 1_000_000_000
+
+_SI = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_IEC = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*\Z")
+
+_DURATION = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": NS_PER_S,
+    "sec": NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "m": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+    "d": 86400 * NS_PER_S,
+    "w": 7 * 86400 * NS_PER_S,
+}
+_BIT_RATE = {p + u: f for p, f in _SI.items() for u in ("bit/s", "bps", "b/s")}
+_BYTE_RATE = {p + u: f * 8 for p, f in (_SI | _IEC).items() for u in ("B/s", "Byte/s")}
+_SHORT_RATE = {p: f for p, f in _SI.items() if p}  # iperf3's and carriers' habit: "10G" is a bit rate
+_SIZE = {p + u: f for p, f in (_SI | _IEC).items() for u in ("B", "byte", "bytes")} | {"": 1}
+_PACKET_RATE = {p + u: f for p, f in _SI.items() for u in ("pps", "/s")} | {"": 1}
+_RATIO = {"": Decimal(1), "%": Decimal("0.01"), "ppm": Decimal("0.000001")}
+
+
+def _split(text: object, kind: str, example: str) -> tuple[Decimal, str]:
+    match = _NUMBER.match(str(text))
+    try:
+        if match:
+            return Decimal(match[1].replace("_", "")), match[2]
+    except InvalidOperation:
+        pass
+    raise InputError(f"{text!r} is no {kind}", hint=f"write it like {example}")
+
+
+def _scaled(text: object, kind: str, example: str, table: dict[str, int]) -> int:
+    number, unit = _split(text, kind, example)
+    if unit not in table:
+        raise InputError(f"{text!r}: unknown unit {unit!r} of a {kind}", hint=f"write it like {example}")
+    if not number.is_finite() or number < 0:
+        raise InputError(f"{text!r}: a {kind} is finite and not negative", hint=f"write it like {example}")
+    return int((number * table[unit]).to_integral_value())
+
+
+def parse_duration_ns(text: object) -> int:
+    """Nanoseconds of "250 us", "12ms", "1.5 s", "3 h". A bare number is refused: its unit would be a guess."""
+    return _scaled(text, "duration", "12 ms or 1.5 s", _DURATION)
+
+
+def parse_rate_bps(text: object) -> int:
+    """Bits per second of "10 Gbit/s", "10G", "940 Mbps", "1.25 GB/s" (bytes: times 8)."""
+    return _scaled(text, "rate", "10 Gbit/s or 800 Mbit/s", _BIT_RATE | _BYTE_RATE | _SHORT_RATE)
+
+
+def parse_size_bytes(text: object) -> int:
+    """Bytes of "1500", "64 KiB", "1 MB"."""
+    return _scaled(text, "size", "1500 B or 64 KiB", _SIZE)
+
+
+def parse_packet_rate(text: object) -> int:
+    """Packets per second of "20000", "20 kpps", "20k/s"."""
+    return _scaled(text, "packet rate", "20 kpps or 1000/s", _PACKET_RATE)
+
+
+def parse_ratio(text: object) -> float:
+    """A ratio between 0 and 1 of "1e-5", "99.9 %", "10 ppm"."""
+    number, unit = _split(text, "ratio", "1e-5 or 99.9 %")
+    if unit not in _RATIO:
+        raise InputError(f"{text!r}: unknown unit {unit!r} of a ratio", hint="write it like 1e-5 or 99.9 %")
+    value = number * _RATIO[unit]
+    if not value.is_finite() or not 0 <= value <= 1:
+        raise InputError(
+            f"{text!r}: a ratio lies between 0 and 1 (0 % and 100 %)", hint="write it like 1e-5 or 99.9 %"
+        )
+    return float(value)
+
+
+def _short(value: float, digits: int = 4) -> str:
+    text = f"{value:.{digits}g}"
+    if "e" in text:
+        text = f"{value:.0f}" if abs(value) >= 1 else text
+    return text
+
+
+def format_duration(ns: float | None) -> str:
+    """Four digits and the unit a reader expects: "11.2 ms", "850 ns", "2 min 05 s", "3 h 20 min"."""
+    if ns is None:
+        return "—"
+    sign, size = ("-" if ns < 0 else ""), abs(ns)
+    for unit, factor in (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", NS_PER_S)):
+        value = size / factor
+        if value < (999.95 if unit != "s" else 119.95):
+            return f"{sign}{_short(value)} {unit}"
+    seconds = round(size / NS_PER_S)
+    if seconds < 3600:
+        return f"{sign}{seconds // 60} min {seconds % 60:02d} s"
+    if seconds < 86400:
+        return f"{sign}{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    return f"{sign}{seconds // 86400} d {seconds % 86400 // 3600} h"
+
+
+def _prefixed(value: float | None, unit: str) -> str:
+    if value is None:
+        return "—"
+    for prefix, factor in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if abs(value) >= factor * 0.99995:
+            return f"{_short(value / factor)} {prefix}{unit}"
+    return f"{_short(value)} {unit}"
+
+
+def format_rate(bps: float | None) -> str:
+    """ "9.41 Gbit/s"."""
+    return _prefixed(bps, "bit/s")
+
+
+def format_size(size: float | None) -> str:
+    """ "1.5 kB" (SI)."""
+    return _prefixed(size, "B")
+
+
+def format_packet_rate(pps: float | None) -> str:
+    """ "20 kpps"."""
+    return _prefixed(pps, "pps")
+
+
+def format_count(count: float | None) -> str:
+    """ "332,858"."""
+    return "—" if count is None else f"{round(count):,}"
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Small ratios as a power of ten ("7.5e-6"), others in percent ("94.1 %")."""
+    if ratio is None:
+        return "—"
+    if ratio == 0:
+        return "0"
+    if abs(ratio) < 1e-3:
+        mantissa, exponent = f"{ratio:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{_short(ratio * 100)} %"
+
+
+def format_instant(ns: int, zone: tzinfo = UTC) -> str:
+    """RFC 3339 with nine digits: "2026-11-30T07:17:56.123456789Z"."""
+    seconds, fraction = divmod(ns, NS_PER_S)
+    moment = datetime.fromtimestamp(seconds, zone)
+    offset = moment.strftime("%z")
+    tail = "Z" if zone is UTC else f"{offset[:3]}:{offset[3:5]}"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}{tail}"
+
+
+def parse_instant_ns(text: str) -> int:
+    """UTC nanoseconds of an RFC 3339 instant; the inverse of `format_instant`."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
+    if not match:
+        raise InputError(f"{text!r} is no instant", hint="write it like 2026-11-30T07:17:56.5Z")
+    moment = datetime.fromisoformat(match[1] + match[3].replace("Z", "+00:00"))
+    return int(moment.timestamp()) * NS_PER_S + int((match[2] or "0").ljust(9, "0"))
