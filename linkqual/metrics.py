@@ -1,4 +1,5 @@
-"""Every metric linkqual knows: its name from the standards, its unit, who measures it. docs/metrics.md explains each at length.
+"""
+Every metric linkqual knows: its name from the standards, its unit, who measures it. docs/metrics.md explains each at length.
 
 Floor 0, pure.
 """

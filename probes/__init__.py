@@ -1,0 +1,49 @@
+"""The registry of probes: a probe is one module with `measure(step, bench) -> Measurement` and one line here. Floor 4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from linkqual.probes.bench import Bench
+
+from linkqual.model import Measurement, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A line of the registry. `module` is imported when the probe runs, not before."""
+
+    name: str
+    module: str
+    title: str
+    needs: str
+
+    def measure(self, step: Step, bench: Bench) -> Measurement:
+        """Run the probe; what the line or the peer does is in the Measurement, never an exception."""
+        run: Callable[[Step, Bench], Measurement] = import_module(self.module).measure
+        return run(step, bench)
+
+
+PROBES: dict[str, Probe] = {
+    probe.name: probe
+    for probe in (
+        Probe(
+            "stamp", "linkqual.probes.stamp", "delay, jitter and loss, both directions (RFC 8762)", "an agent"
+        ),
+        Probe("ping", "linkqual.probes.ping", "ICMP echo as a cross-check", "the ping program"),
+        Probe(
+            "throughput",
+            "linkqual.probes.throughput",
+            "TCP goodput, both directions (iperf3)",
+            "an agent, iperf3 at both ends",
+        ),
+        Probe(
+            "path",
+            "linkqual.probes.path",
+            "forward and reverse trace of one flow",
+            "an agent; raw sockets for the hops",
+        ),
+    )
+}

@@ -1,0 +1,61 @@
+"""What a probe is given besides its step: the two ends, where to put raw data, how to tell of progress. Floor 4."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from linkqual.model import Link, Objective
+
+if TYPE_CHECKING:
+    from linkqual.net.control import Control
+
+    from linkqual.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One line about a running step: what, how far, how many losses so far, how long still."""
+
+    phase: str
+    done: int = 0
+    total: int | None = None
+    unit: str = "packets"
+    lost: int | None = None
+    left_ns: int | None = None
+    text: str = ""
+
+
+class PacketWriter(Protocol):
+    """Takes settled packet records in chunks; `close` seals the file."""
+
+    def write(self, records: Records) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _NoPackets:
+    def write(self, records: Records) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The two ends of a measurement. Every callback may be left out: the probe then measures without keeping or telling."""
+
+    peer_address: str
+    near_address: str = ""  # "": let the kernel choose
+    family: int = socket.AF_INET
+    control: Control | None = None
+    objectives: tuple[Objective, ...] = ()
+    link: Link = field(default_factory=Link)
+    family_size: int = 1  # red lines judged together (Bonferroni on the FAIL side)
+    save_raw: Callable[[str, str | bytes], None] = lambda _name, _data: None
+    save_packets: Callable[[str], PacketWriter] = lambda _step: _NoPackets()
+    progress: Callable[[Progress], None] = lambda _progress: None
+    interrupted: Callable[[], bool] = lambda: False
