@@ -29,9 +29,7 @@ class Metric:
     standard: str
 
 
-def _delay(
-    name: str, title: str, directions: tuple[Direction, ...], definition: str, standard: str
-) -> Metric:
+def _delay(name: str, title: str, directions: tuple[Direction, ...], definition: str, standard: str) -> Metric:
     return Metric(
         name,
         title,
@@ -46,12 +44,8 @@ def _delay(
     )
 
 
-def _share(
-    name: str, title: str, directions: tuple[Direction, ...], definition: str, standard: str
-) -> Metric:
-    return Metric(
-        name, title, "ratio", "stamp", directions, Relation.AT_MOST, False, ("ratio",), definition, standard
-    )
+def _share(name: str, title: str, directions: tuple[Direction, ...], definition: str, standard: str) -> Metric:
+    return Metric(name, title, "ratio", "stamp", directions, Relation.AT_MOST, False, ("ratio",), definition, standard)
 
 
 METRICS: dict[str, Metric] = {

@@ -50,7 +50,7 @@ class Rule(StrEnum):
     NONE = "none"  # nothing to decide
 
 
-# --------------------------------------------------------------------------------------------------------- what is asked
+# ---- what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,7 @@ class Link:
     vendor: str | None = None
     cir_bps: int | None = None  # contracted rate near -> far
     cir_reverse_bps: int | None = None  # far -> near; None: as cir_bps
-    rate_counts: str = (
-        "l1"  # what the contracted rate counts: l1 (preamble, gap, FCS), l2 (frame with FCS), l3 (IP)
-    )
+    rate_counts: str = "l1"  # what the contracted rate counts: l1 (preamble, gap, FCS), l2 (frame with FCS), l3 (IP)
     mtu: int | None = None
     rtt_budget_ns: int | None = None
     near: str | None = None  # names of the two ends, for people
@@ -146,7 +144,7 @@ class Plan:
         return sum(step.total_bytes for step in self.steps)
 
 
-# ------------------------------------------------------------------------------------------------------ what was measured
+# ---- what was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +234,7 @@ class Summary:
     )  # by direction: |D(i) - D(i-1)| of consecutive sent packets
     jitter_rfc3550_ns: dict[str, float] = field(default_factory=dict)  # by direction, last value of J
     loss: dict[str, Tally] = field(default_factory=dict)  # by direction
-    over: dict[str, Tally] = field(
-        default_factory=dict
-    )  # by objective key: trials beyond that objective's limit
+    over: dict[str, Tally] = field(default_factory=dict)  # by objective key: trials beyond that objective's limit
     loss_events: tuple[LossEvent, ...] = ()  # the first MAX_EVENTS
     slices: tuple[Slice, ...] = ()
     forward_hops: dict[str, int] = field(default_factory=dict)  # received TTL (as text) -> packets
@@ -394,9 +390,7 @@ class PathResult:
     reverse: Trace
     symmetry: str = "undetermined"  # symmetric | asymmetric | undetermined
     because: str = ""
-    pairs: tuple[
-        tuple[int | None, int | None], ...
-    ] = ()  # aligned TTLs (forward, reverse), client side first
+    pairs: tuple[tuple[int | None, int | None], ...] = ()  # aligned TTLs (forward, reverse), client side first
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +408,7 @@ class Measurement:
     fault: Fault | None = None
 
 
-# -------------------------------------------------------------------------------------------------------- what follows
+# ---- what follows
 
 
 @dataclass(frozen=True, slots=True)

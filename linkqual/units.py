@@ -88,9 +88,7 @@ def parse_ratio(text: object) -> float:
         raise InputError(f"{text!r}: unknown unit {unit!r} of a ratio", hint="write it like 1e-5 or 99.9 %")
     value = number * _RATIO[unit]
     if not value.is_finite() or not 0 <= value <= 1:
-        raise InputError(
-            f"{text!r}: a ratio lies between 0 and 1 (0 % and 100 %)", hint="write it like 1e-5 or 99.9 %"
-        )
+        raise InputError(f"{text!r}: a ratio lies between 0 and 1 (0 % and 100 %)", hint="write it like 1e-5 or 99.9 %")
     return float(value)
 
 

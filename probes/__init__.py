@@ -29,9 +29,7 @@ class Probe:
 PROBES: dict[str, Probe] = {
     probe.name: probe
     for probe in (
-        Probe(
-            "stamp", "linkqual.probes.stamp", "delay, jitter and loss, both directions (RFC 8762)", "an agent"
-        ),
+        Probe("stamp", "linkqual.probes.stamp", "delay, jitter and loss, both directions (RFC 8762)", "an agent"),
         Probe("ping", "linkqual.probes.ping", "ICMP echo as a cross-check", "the ping program"),
         Probe(
             "throughput",
