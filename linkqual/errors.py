@@ -1,5 +1,4 @@
-"""
-Everything linkqual raises on purpose, and the exit codes a shell sees.
+"""Everything linkqual raises on purpose, and the exit codes a shell sees.
 
     LinkqualError                     the request is wrong or this host cannot do it; always carries a hint
     ├── UsageError            2       a command line that contradicts itself or names what is not there

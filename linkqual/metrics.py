@@ -1,5 +1,4 @@
-"""
-Every metric linkqual knows: its name from the standards, its unit, who measures it. docs/metrics.md explains each at length.
+"""Every metric linkqual knows: its name from the standards, its unit, who measures it. docs/metrics.md explains each at length.
 
 Floor 0, pure.
 """

@@ -1,5 +1,4 @@
-"""
-The central types: what is asked, what was measured, what follows from it. Frozen, slotted, no behaviour beyond arithmetic.
+"""The central types: what is asked, what was measured, what follows from it. Frozen, slotted, no behaviour beyond arithmetic.
 
 Units are in the names: `_ns` integer nanoseconds, `_bps` bits per second, `_bytes` bytes; instants are UTC nanoseconds of the
 end that stamped them. `None` means "did not happen" or "not known"; zero is a measured value. Floor 0, pure, standard library
@@ -161,8 +160,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """
-    A sequence of good and bad trials in order, reduced so that two halves merge to what the whole gives.
+    """A sequence of good and bad trials in order, reduced so that two halves merge to what the whole gives.
 
     Events are clusters of bad trials with fewer than `gap` good ones between two of them. `head` and `tail` are what a
     merge has to know of the edges: good trials before the first and after the last bad one. The first and the last event

@@ -1,5 +1,4 @@
-"""
-The table of packets: one row a packet sent, in the order of its Session-Sender sequence number.
+"""The table of packets: one row a packet sent, in the order of its Session-Sender sequence number.
 
 `ABSENT` stands for "did not happen" (no stamp, no reply); zero is a value. On disk the same columns are Arrow nulls.
 Floor 1, pure (numpy only).

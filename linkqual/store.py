@@ -142,7 +142,7 @@ class PacketFile:
 
     def _append(self, records: Records) -> None:
         import pyarrow as pa
-        import pyarrow.ipc as ipc
+        from pyarrow import ipc
 
         if self._writer is None:
             self._file = self._path.open("wb", buffering=0)
@@ -178,7 +178,7 @@ def packets(folder: Path, step: str) -> Iterator[Records]:
     """Batches of packet records of a step; ends quietly where a torn tail begins (see `complete`). Nothing without a file."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.ipc as ipc
+    from pyarrow import ipc
 
     path = folder / "packets" / f"{slug(step)}.arrow"
     if not path.exists():

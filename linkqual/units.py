@@ -1,5 +1,4 @@
-"""
-Durations, rates, ratios and sizes: parse and print. The only place that knows "ms", "Mbit/s" and "%".
+"""Durations, rates, ratios and sizes: parse and print. The only place that knows "ms", "Mbit/s" and "%".
 
 Inside linkqual durations are integer nanoseconds, rates integer bits per second, sizes integer bytes and ratios floats.
 Rates and sizes are SI (k = 1000) unless an IEC prefix (KiB, MiB, GiB) says otherwise; bits and bytes are never guessed.
