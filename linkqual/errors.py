@@ -65,4 +65,8 @@ class HostError(LinkqualError):
 
 
 class PeerError(LinkqualError):
-    """The far end cannot be reached, refuses us, or went away."""
+    """The far end cannot be reached, refuses us, or went away. `kind` is the kind of `model.Fault` it makes of a step."""
+
+    def __init__(self, message: str, hint: str = "", kind: str = "peer-lost") -> None:
+        super().__init__(message, hint)
+        self.kind = kind

@@ -1,0 +1,272 @@
+"""The control channel's messages: one JSON object in a frame, behind a length of four octets in network order.
+
+    frame    = length(4, big endian, octets of the object) object
+    request  = {"id": n, "do": name, "args": {...}}
+    answer   = {"id": n, "ok": {...}}
+    refusal  = {"id": n, "error": {"kind": "...", "message": "...", "hint": "..."}}
+
+The near end asks, the far end answers in order; the far end never speaks first. The first request is `hello`; its form is the
+same in every version, so that two versions can tell each other so. What each request may carry is in `REQUESTS`: anything else
+is refused here, before it reaches a socket or a process. Any bytes give a message or a WireError. Floor 1, pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from linkqual.errors import WireError
+from linkqual.model import Json
+
+PROTOCOLS = (1,)  # versions spoken here, best last
+DEFAULT_PORT = 4862
+LENGTH_OCTETS = 4
+MAX_FRAME = 4 * 2**20
+MAX_HELLO = 4096  # of a caller not yet known
+MAX_DEPTH = 16
+MAX_VALUES = 200_000
+MAX_SEQ = 2**48
+MAX_ARRIVED = 2**24  # packets in one bitmap: 2 MiB, 2.7 MiB in base64
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`name` is a key of REQUESTS once `checked` has seen it; `args` are plain JSON values."""
+
+    id: int
+    name: str
+    args: dict[str, Json] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The request was served."""
+
+    id: int
+    result: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The request was not served: what happened in one sentence, and what to do next."""
+
+    id: int
+    kind: str
+    message: str
+    hint: str = ""
+
+
+Message = Request | Answer | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer argument; without a default it must be given."""
+
+    low: int
+    high: int
+    default: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string argument of at most `longest` characters."""
+
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """A list of at most `most` small integers."""
+
+    most: int
+
+
+Argument = Integer | Text | Integers
+
+# name -> arguments. Answers are listed in the docstring of the agent's session module.
+REQUESTS: dict[str, dict[str, Argument]] = {
+    "hello": {"protocols": Integers(16), "version": Text(64), "nonce": Text(64), "proof": Text(64)},
+    "host": {},
+    "stamp.open": {
+        "ssid": Integer(0, 0xFFFF),
+        "pps": Integer(1, 100_000_000),
+        "seconds": Integer(1, 366 * 86400),
+        "packet_bytes": Integer(44, 65507),
+        "peer_port": Integer(0, 65535, 0),  # 0: any port of the near end
+        "receive_buffer_bytes": Integer(0, 2**31 - 1, 0),  # 0: the agent's choice
+    },
+    "stamp.counters": {},
+    "stamp.arrived": {"first": Integer(0, MAX_SEQ), "count": Integer(1, MAX_ARRIVED)},
+    "stamp.close": {},
+    "iperf3.open": {"seconds": Integer(1, 366 * 86400), "streams": Integer(1, 128, 1)},
+    "iperf3.close": {"wait_ms": Integer(0, 10_000, 2000)},
+    "trace": {
+        "source_port": Integer(1, 65535),
+        "destination_port": Integer(1, 65535),
+        "max_hops": Integer(1, 64, 30),
+        "rounds": Integer(1, 10, 3),
+    },
+    "trace.target": {"port": Integer(0, 65535, 0)},
+    "bye": {},
+}
+
+
+def encode(message: Message) -> bytes:
+    """The whole frame, length included. WireError when it would be longer than MAX_FRAME."""
+    body: dict[str, Json]
+    match message:
+        case Request(number, name, args):
+            body = {"id": number, "do": name, "args": args}
+        case Answer(number, result):
+            body = {"id": number, "ok": result}
+        case Refusal(number, kind, text, hint):
+            body = {"id": number, "error": {"kind": kind, "message": text, "hint": hint}}
+    try:
+        payload = json.dumps(body, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WireError(f"not a control message: {error}") from error
+    if len(payload) > MAX_FRAME:
+        raise WireError(f"a control message of {len(payload)} octets is over the limit of {MAX_FRAME}")
+    return len(payload).to_bytes(LENGTH_OCTETS, "big") + payload
+
+
+def frame_length(head: bytes, limit: int = MAX_FRAME) -> int:
+    """Octets of the object that follows the four of `head`."""
+    if len(head) != LENGTH_OCTETS:
+        raise WireError(f"a frame begins with {LENGTH_OCTETS} octets of length, got {len(head)}")
+    length = int.from_bytes(head, "big")
+    if not 2 <= length <= limit:
+        raise WireError(f"a frame of {length} octets: allowed are 2 to {limit}")
+    return length
+
+
+def decode(payload: bytes) -> Message:
+    """The message of one frame (without its length)."""
+    body = _parse(payload)
+    number = body.get("id")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
+        raise WireError("a control message needs an id between 0 and 2^53")
+    match body:
+        case {"id": _, "do": str(name), "args": dict(args), **rest} if not rest:
+            return Request(number, name, args)
+        case {"id": _, "ok": dict(result), **rest} if not rest:
+            return Answer(number, result)
+        case {"id": _, "error": {"kind": str(kind), "message": str(text), "hint": str(hint), **more}, **rest} if (
+            not rest and not more
+        ):
+            return Refusal(number, kind, text, hint)
+    raise WireError("a control message is a request, an answer or a refusal; this is none of them")
+
+
+def checked(request: Request) -> dict[str, Json]:
+    """The request's arguments with defaults filled in. WireError names the argument that is wrong and what is allowed."""
+    allowed = REQUESTS.get(request.name)
+    if allowed is None:
+        raise WireError(f"there is no request {request.name[:40]!r}", hint="the near end is newer than this agent")
+    for name in request.args:
+        if name not in allowed:
+            raise WireError(f"{request.name} has no argument {name[:40]!r}")
+    return {name: _argument(request.name, name, kind, request.args) for name, kind in allowed.items()}
+
+
+def _argument(request: str, name: str, kind: Argument, args: Mapping[str, Json]) -> Json:
+    where = f"{request}: {name}"
+    value = args.get(name)
+    match kind:
+        case Integer(low, high, default):
+            value = default if name not in args else value
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise WireError(f"{where} is an integer from {low} to {high}")
+        case Text(longest):
+            if not isinstance(value, str) or len(value) > longest:
+                raise WireError(f"{where} is a text of at most {longest} characters")
+        case Integers(most):
+            if not isinstance(value, list) or len(value) > most or not all(map(_is_integer, value)):
+                raise WireError(f"{where} is a list of at most {most} integers")
+    return value
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _parse(payload: bytes) -> dict[str, Json]:
+    try:
+        body = json.loads(
+            payload.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"a control message is JSON: {str(error)[:120]}") from error
+    if not isinstance(body, dict):
+        raise WireError("a control message is a JSON object")
+    _bounded(body)
+    return body
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _bounded(body: Json) -> None:
+    """WireError when the value is nested too deeply, holds too many values, or text that no terminal could show."""
+    level, values = [body], 0
+    for _ in range(MAX_DEPTH):
+        values += len(level)
+        if values > MAX_VALUES:
+            raise WireError(f"a control message holds at most {MAX_VALUES} values")
+        below: list[Json] = []
+        for value in level:
+            if isinstance(value, dict):
+                below += [*value.keys(), *value.values()]
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, str) and not _printable(value):
+                raise WireError("a control message holds half a surrogate pair")
+        if not below:
+            return
+        level = below
+    raise WireError(f"a control message is nested at most {MAX_DEPTH} deep")
+
+
+def _printable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def bytes_text(data: bytes) -> str:
+    """Octets as base64 text, for a bitmap inside a message."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def text_bytes(text: str) -> bytes:
+    """The inverse of `bytes_text`."""
+    try:
+        return base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise WireError("a text that should be base64 is not") from error
