@@ -123,7 +123,8 @@ def _port(port: int) -> int:
     return port
 
 
-def checkedchecked_token(token: str) -> str:
+def checked_token(token: str) -> str:
+    """The token itself, or UsageError when it is too short to be safe or cannot be typed."""
     if not MIN_TOKEN <= len(token) <= 256 or not token.isprintable() or not token.isascii():
         raise UsageError(
             f"a token has {MIN_TOKEN} to 256 printable ASCII characters",
@@ -133,15 +134,10 @@ def checkedchecked_token(token: str) -> str:
 
 
 def _pin(pin: str) -> str:
-    match = _PIN.match(pin.replace(":", "").replace("sha256", "sha256:") if pin.count(":") > 1 else pin)
+    match = _PIN.match(pin.strip())
     if not match:
         raise UsageError("a certificate's fingerprint is sha256: and 64 hex digits", _LINE_HINT)
     return match[1].lower()
-
-
-def checkedchecked_token(token: str) -> str:
-    """The token itself, or UsageError when it is too short or not printable."""
-    return checked_token(token)
 
 
 def proof(token: str, side: str, pin: str, nonce: str) -> str:
