@@ -1,5 +1,4 @@
-"""
-STAMP test packets, unauthenticated (RFC 8762 s4.2.1, s4.3.1; SSID of RFC 8972 s3): one packet, and columns of packets.
+"""STAMP test packets, unauthenticated (RFC 8762 s4.2.1, s4.3.1; SSID of RFC 8972 s3): one packet, and columns of packets.
 
 Session-Sender, 44 octets                            Session-Reflector, 44 octets
      0               2               4                    0               2               4
@@ -181,8 +180,7 @@ def _layout(base: tuple[_Field, ...], size: int) -> np.dtype[np.void]:
 
 
 def sender_rows(buffer: Packets) -> Rows:
-    """
-    View (N, size) octets as N Session-Sender packets: sequence, timestamp, error, ssid, and from 64 octets on follow_up,
+    """View (N, size) octets as N Session-Sender packets: sequence, timestamp, error, ssid, and from 64 octets on follow_up,
     follow_up_sequence, follow_up_timestamp, follow_up_mode. The octets of a row must lie side by side.
     """
     return buffer.view(_layout(_SENDER_FIELDS, buffer.shape[-1]))[..., 0]
@@ -201,8 +199,7 @@ def request_template(
     follow_up: bool = True,
     padding: np.random.Generator | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """
-    One Session-Sender packet of `size` octets to copy into every row; sequence and timestamp stay to be filled.
+    """One Session-Sender packet of `size` octets to copy into every row; sequence and timestamp stay to be filled.
 
     With `follow_up` it asks for Follow-Up Telemetry when there is room. The rest is one Extra Padding TLV, pseudo-random
     when a generator is given (RFC 8972 s4.1 recommends it), else zero. Raises InputError for a size that leaves a rest of
@@ -239,8 +236,7 @@ def reflect(
     ttl: npt.NDArray[np.integer],
     error: ErrorEstimate,
 ) -> Rows:
-    """
-    Turn N requests into replies in place and return their reflector rows (RFC 8762 s4.3.1).
+    """Turn N requests into replies in place and return their reflector rows (RFC 8762 s4.3.1).
 
     `sequence` is the reflector's own counter modulo 2^32, `receive_timestamp` T2 as wire values in the format of `error`.
     T3 (`rows["timestamp"]`) and the follow_up fields are left for the caller to fill just before sending. In requests of

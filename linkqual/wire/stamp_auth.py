@@ -1,5 +1,4 @@
-"""
-STAMP test packets in authenticated mode (RFC 8762 s4.2.2, s4.3.2, s4.4) and the HMAC TLV (RFC 8972 s4.8).
+"""STAMP test packets in authenticated mode (RFC 8762 s4.2.2, s4.3.2, s4.4) and the HMAC TLV (RFC 8972 s4.8).
 
 Session-Sender, 112 octets                           Session-Reflector, 112 octets
    0  Sequence Number                                   0  Sequence Number
@@ -111,8 +110,7 @@ def hmac_tlv(key: bytes, sequence: int, preceding: bytes, flags: int = tlv.Flag.
 
 
 def check_tlvs(key: bytes, sequence: int, tail: bytes) -> tuple[tlv.Tlv, ...]:
-    """
-    The TLVs of an authenticated packet, once their HMAC TLV is verified. Raises WireError.
+    """The TLVs of an authenticated packet, once their HMAC TLV is verified. Raises WireError.
 
     It is required unless the only TLV is Extra Padding, and only Extra Padding may follow it (RFC 8972 s4.8).
     """

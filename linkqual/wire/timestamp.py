@@ -1,5 +1,4 @@
-"""
-Timestamps and error estimates of test packets: integer UTC nanoseconds to and from the wire, one by one and in columns.
+"""Timestamps and error estimates of test packets: integer UTC nanoseconds to and from the wire, one by one and in columns.
 
     NTP 64-bit (RFC 5905 s6; Z = 0)            PTPv2 truncated (RFC 8877 s4.3; Z = 1)
     0              31 32             63        0              31 32             63

@@ -1,5 +1,4 @@
-"""
-TLVs that follow the base packet of a STAMP test (RFC 8972 s4), and the answer a Session-Reflector gives to each.
+"""TLVs that follow the base packet of a STAMP test (RFC 8972 s4), and the answer a Session-Reflector gives to each.
 
      0                   1                   2                   3
      0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -88,8 +87,7 @@ def _walk(data: bytes) -> Iterator[tuple[Tlv, int]]:
 
 
 def answer(data: bytes, known: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
-    """
-    The tail of the reply to a request's tail, of the same length (RFC 8972 s4).
+    """The tail of the reply to a request's tail, of the same length (RFC 8972 s4).
 
     `known` maps a type to what fills its value; it raises WireError when the value has no valid length (M is set, the
     value goes back unchanged). Types not in it go back with U set, Extra Padding as it came with U cleared. What follows a
@@ -123,8 +121,7 @@ def _answer_one(tlv: Tlv, known: Mapping[int, Callable[[bytes], bytes]]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """
-    Value of the Follow-Up Telemetry TLV (RFC 8972 s4.7): when the reply before this one really left.
+    """Value of the Follow-Up Telemetry TLV (RFC 8972 s4.7): when the reply before this one really left.
 
     `timestamp` is the wire value, in the format of the reply's own Error Estimate; all zero: nothing to tell yet.
     """
