@@ -148,7 +148,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """A mergeable log-linear histogram in sparse form; `stats.histogram` gives the indices their meaning."""
+    """A mergeable histogram in sparse form; `stats.histogram` gives the indices their meaning."""
 
     n: int = 0
     minimum: int | None = None
@@ -156,6 +156,8 @@ class Histogram:
     total: int = 0  # exact sum of the values
     indices: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
+    width: int = 0  # 0: log-linear buckets; else: even buckets of this width, a power of two
+    origin: int = 0  # value at index 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,23 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """
+    What the merge of two summaries has to know of one direction of a stream at its two ends.
+
+    Delays are None where the packet has none. `head` and `tail`: the first and the last arrivals as (order sent, order
+    arrived, 1 if reordered); packets that crossed the cut are found among them.
+    """
+
+    first_sent_ns: int | None = None  # delay of the first packet sent
+    last_sent_ns: int | None = None
+    first_arrived_ns: int | None = None  # delay of the first packet to arrive
+    last_arrived_ns: int | None = None
+    head: tuple[tuple[int, int, int], ...] = ()
+    tail: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Counts and distributions of one packet stream. Integer counts are primary; summaries of two halves merge exactly."""
 
@@ -227,6 +246,9 @@ class Summary:
     forward_delay: Histogram = field(default_factory=Histogram)  # T2 - T1: includes the clock offset
     reverse_delay: Histogram = field(default_factory=Histogram)  # T4 - T3: includes minus the clock offset
     residence: Histogram = field(default_factory=Histogram)  # T3 - T2, inside the far end
+    variation: dict[str, Histogram] = field(
+        default_factory=dict
+    )  # by direction: the same delays in even buckets, fine enough for PDV on top of a long delay or a clock offset
     ipdv: dict[str, Histogram] = field(
         default_factory=dict
     )  # by direction: |D(i) - D(i-1)| of consecutive sent packets
@@ -235,6 +257,8 @@ class Summary:
     over: dict[str, Tally] = field(default_factory=dict)  # by objective key: trials beyond that objective's limit
     loss_events: tuple[LossEvent, ...] = ()  # the first MAX_EVENTS
     slices: tuple[Slice, ...] = ()
+    slice_ns: int = 0  # length of each slice
+    edges: dict[str, Edge] = field(default_factory=dict)  # by direction
     forward_hops: dict[str, int] = field(default_factory=dict)  # received TTL (as text) -> packets
     reverse_hops: dict[str, int] = field(default_factory=dict)
 
