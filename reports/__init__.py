@@ -1,0 +1,36 @@
+"""Reports: a stored document in, something to read out. Never a socket, never a second measurement. Floor 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from linkqual.model import Qualification
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A line of the registry. `module.function` is imported when the format is asked for, not before."""
+
+    name: str
+    module: str
+    function: str
+    suffix: str
+    title: str
+
+    def render(self, qualification: Qualification) -> str:
+        """The whole report as text, to be written as UTF-8."""
+        run: Callable[[Qualification], str] = getattr(import_module(self.module), self.function)
+        return run(qualification)
+
+
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        Format("terminal", "linkqual.reports.terminal", "render", ".txt", "the closing table, 100 columns, plain"),
+        Format("html", "linkqual.reports.html", "render", ".html", "one self-contained page: screen, phone, print"),
+        Format("json", "linkqual.document", "dump", ".json", "the document itself"),
+        Format("csv", "linkqual.reports.sheet", "render", ".csv", "one row a finding, base units"),
+    )
+}

@@ -1,0 +1,199 @@
+"""
+The closing table: a dozen lines that can be read from two metres, one sentence a finding that needs it, the verdict.
+
+Colour is never needed: every outcome is a word and a symbol. `unicode=False` gives pure ASCII, nothing lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from linkqual.model import Direction, Finding, Outcome, Qualification
+from linkqual.reports import wording
+from linkqual.reports.cells import pad, widths, wrap
+from linkqual.reports.inert import inert, plain
+from linkqual.units import format_duration
+
+MINIMUM_WIDTH = 40
+_COLOURS = {
+    Outcome.PASS: "32",
+    Outcome.FAIL: "31",
+    Outcome.INCONCLUSIVE: "33",
+    Outcome.NO_DATA: "35",
+    Outcome.NOT_JUDGED: "2",
+}
+_SHORT = {Direction.FORWARD: "fwd", Direction.REVERSE: "rev", Direction.ROUND_TRIP: "both"}
+_RIGHT = frozenset({2, 5})  # value and n
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    width: int
+    color: bool
+    unicode: bool
+
+    def paint(self, text: str, codes: str) -> str:
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.color and codes else text
+
+    def symbol(self, outcome: Outcome) -> str:
+        sign = wording.SIGNS[outcome]
+        return sign.symbol if self.unicode else sign.ascii_symbol
+
+    def text(self, text: str) -> str:
+        shown = inert(text)
+        return shown if self.unicode else plain(shown)
+
+    @property
+    def rule(self) -> str:
+        return "─" if self.unicode else "-"
+
+
+def render(
+    q: Qualification, width: int = 100, color: bool = False, *, unicode: bool = True, report: str | None = None
+) -> str:
+    """
+    The whole closing view, lines ended by one newline.
+
+    `width` in columns (at least 40; at 80 and more every finding is one line), `color`: ANSI colours, `unicode`: whether the
+    terminal shows more than ASCII, `report`: where the page for the carrier was written.
+    """
+    style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
+    blocks = [_head(q, style), _table(q, style), _sentences(q, style), _notes(q, style), _banner(q, style)]
+    if report:
+        blocks.append([f"report   {style.text(report)}"])
+    return "\n".join("\n".join(block) + "\n" for block in blocks if block)
+
+
+def _head(q: Qualification, style: _Style) -> list[str]:
+    link = q.plan.link
+    near, far = wording.ends_words(q)
+    utc, zone = wording.moment(q.started_ns), wording.zone_of(q)
+    here = f" ({wording.moment(q.started_ns, zone):%H:%M:%S} {q.zone})" if zone else ""
+    title = " · ".join(part for part in (link.name, link.vendor, f"{near} → {far}") if part)
+    lines = [style.paint(line, "1") for line in wrap(style.text(title), style.width)]
+    when = f"{utc:%Y-%m-%d %H:%M:%S} UTC{here} · took {format_duration(q.ended_ns - q.started_ns)} · profile {q.profile.name}"
+    lines += wrap(style.text(when), style.width)
+    reality = wording.reality(q)
+    if reality:
+        lines += [style.paint(line, "1;36") for line in wrap(style.text(reality), style.width)]
+    return lines
+
+
+# ---- the table
+
+
+def _table(q: Qualification, style: _Style) -> list[str]:
+    findings = wording.findings_of(q)
+    if not findings:
+        return []
+    for short in (False, True):
+        rows = [_heads(findings, short), *(_row(finding, style, short) for finding in findings)]
+        rows = [[style.text(cell) for cell in row] for row in rows]
+        sizes = widths(rows)
+        gap = 3 if sum(sizes) + 3 * 6 <= style.width else 2 if sum(sizes) + 2 * 6 <= style.width else 1
+        if sum(sizes) + gap * 6 <= style.width:
+            return _lines(rows, sizes, gap, findings, style)
+    return _stacked(findings, style)
+
+
+def _heads(findings: tuple[Finding, ...], short: bool) -> list[str]:
+    levels = {f.estimate.confidence for f in findings if f.estimate and wording.interval_words(f.estimate)}
+    level = f"{max(levels) * 100:.4g} % " if len(levels) == 1 else ""
+    return ["metric", "" if short else "direction", "value", f"{level}interval", "limit", "n", "outcome"]
+
+
+def _row(finding: Finding, style: _Style, short: bool) -> list[str]:
+    objective = finding.objective
+    direction = _SHORT[objective.direction] if short else str(objective.direction)
+    advisory = "" if objective.required else " (advisory)" if not short else " (adv.)"
+    return [
+        wording.metric_title(objective),
+        f"{wording.ARROWS[objective.direction]} {direction}" if style.unicode else direction,
+        wording.value_words(finding),
+        wording.interval_words(finding.estimate),
+        wording.limit_words(objective),
+        wording.sample_words(finding),
+        f"{style.symbol(finding.outcome)} {wording.SIGNS[finding.outcome].word}{advisory}",
+    ]
+
+
+def _lines(
+    rows: list[list[str]], sizes: list[int], gap: int, findings: tuple[Finding, ...], style: _Style
+) -> list[str]:
+    def line(row: list[str]) -> list[str]:
+        return [pad(cell, size, index in _RIGHT) for index, (cell, size) in enumerate(zip(row, sizes, strict=True))]
+
+    between = " " * gap
+    lines = [
+        style.paint(between.join(line(rows[0])).rstrip(), "2"),
+        style.paint(style.rule * (sum(sizes) + gap * (len(sizes) - 1)), "2"),
+    ]
+    for row, finding in zip(rows[1:], findings, strict=True):
+        *cells, outcome = line(row)
+        cells[2] = style.paint(cells[2], "1")
+        lines.append(between.join([*cells, style.paint(outcome.rstrip(), f"1;{_COLOURS[finding.outcome]}")]))
+    return lines
+
+
+def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
+    """Too narrow for one line a finding: outcome and metric first, the numbers beneath."""
+    lines = []
+    for finding in findings:
+        metric, direction, value, interval, limit, n, outcome = _row(finding, style, short=False)
+        lines.append(style.paint(style.text(f"{outcome}  {metric}, {direction}"), f"1;{_COLOURS[finding.outcome]}"))
+        parts = [value, f"({interval})" if interval else "", f"limit {limit}", f"n {n}"]
+        lines += wrap(style.text(" ".join(part for part in parts if part)), style.width, "    ", "    ")
+    return lines
+
+
+# ---- sentences
+
+
+def _sentences(q: Qualification, style: _Style) -> list[str]:
+    lines: list[str] = []
+    for remark in wording.remarks(q, (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.NO_DATA)):
+        head = f"{style.symbol(remark.outcome)} {style.text(remark.subject)}: "
+        found = wrap(style.text(remark.because), style.width, head, "  ")
+        lines += _painted(found, head, f"1;{_COLOURS[remark.outcome]}", style)
+        if remark.decide:
+            lines += wrap(style.text(f"To decide: {remark.decide}"), style.width, "  ", "  ")
+    quiet = [f for f in wording.findings_of(q) if f.outcome is Outcome.NOT_JUDGED]
+    if quiet:
+        names = ", ".join(f"{wording.metric_title(f.objective)} {wording.ARROWS[f.objective.direction]}" for f in quiet)
+        means = " ".join(dict.fromkeys(finding.decide for finding in quiet if finding.decide))
+        text = f"Shown, not judged (no limit given): {names}. {means}"
+        lines += wrap(style.text(text), style.width, f"{style.symbol(Outcome.NOT_JUDGED)} ", "  ")
+    return lines
+
+
+def _painted(lines: list[str], head: str, codes: str, style: _Style) -> list[str]:
+    first, *rest = lines
+    return [style.paint(head, codes) + first.removeprefix(head), *rest]
+
+
+def _notes(q: Qualification, style: _Style) -> list[str]:
+    texts = [f"Cut short: {q.interrupted}."] if q.interrupted else []
+    for trouble in wording.troubles(q):
+        how = " to its end" if trouble.partly else ""
+        hint = f" ({trouble.fault.hint})" if trouble.fault.hint else ""
+        texts.append(f"Could not measure {', '.join(trouble.steps)}{how}: {trouble.fault.message}{hint}")
+    notes = q.verdict.notes if q.verdict else ()
+    texts += [note.sentence for note in notes if note.weight == "warn"]
+    lines: list[str] = []
+    for text in texts:
+        lines += _painted(wrap(style.text(text), style.width, "! ", "  "), "! ", "1;33", style)
+    return lines
+
+
+def _banner(q: Qualification, style: _Style) -> list[str]:
+    outcome = wording.outcome_of(q)
+    word = "  ".join(" ".join(part) for part in wording.SIGNS[outcome].word.split())
+    big, said = f"  {style.symbol(outcome)}  {word}", style.text(wording.headline(q))
+    fits = cell_len(big) + 3 + cell_len(said) <= style.width
+    lines = [f"{big}   {said}"] if fits else [big, *wrap(said, style.width - 1, "     ", "     ")]
+    if style.color:
+        return [style.paint(pad(line, style.width), f"1;7;{_COLOURS[outcome]}") for line in ("", *lines, "")]
+    edge = ("═" if style.unicode else "=") * style.width
+    return [edge, *lines, edge]

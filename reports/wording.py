@@ -1,0 +1,213 @@
+"""The words every report shares: outcomes, directions, metrics, numbers with their interval. One fact, one wording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from linkqual.metrics import METRICS
+from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation
+from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """How an outcome looks: a word and a symbol always together, so that colour is never needed to tell them apart."""
+
+    word: str
+    symbol: str
+    ascii_symbol: str
+    slug: str
+
+
+SIGNS: dict[Outcome, Sign] = {
+    Outcome.PASS: Sign("PASS", "✓", "+", "pass"),
+    Outcome.FAIL: Sign("FAIL", "✗", "x", "fail"),
+    Outcome.INCONCLUSIVE: Sign("INCONCLUSIVE", "?", "?", "inconclusive"),
+    Outcome.NO_DATA: Sign("NO DATA", "○", "o", "no-data"),
+    Outcome.NOT_JUDGED: Sign("NOT JUDGED", "·", "-", "not-judged"),
+}
+ARROWS: dict[Direction, str] = {Direction.FORWARD: "→", Direction.REVERSE: "←", Direction.ROUND_TRIP: "⇄"}
+STATISTICS = {"ratio": "", "mean": "mean", "min": "minimum", "max": "maximum"}
+
+
+def number(value: float | None, unit: str) -> str:
+    """A value of a base unit as people read it."""
+    if value is None:
+        return "—"
+    if unit == "ns":
+        return format_duration(value)
+    if unit == "bit/s":
+        return format_rate(value)
+    if unit == "ratio":
+        return format_ratio(value)
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def unit_of(objective: Objective) -> str:
+    """The base unit of its metric; a metric of a newer linkqual has none here."""
+    metric = METRICS.get(objective.metric)
+    return metric.unit if metric else ""
+
+
+def metric_title(objective: Objective) -> str:
+    """ "jitter (PDV) p99.9", "loss"."""
+    metric = METRICS.get(objective.metric)
+    title = metric.title if metric else objective.metric
+    return f"{title} {STATISTICS.get(objective.statistic, objective.statistic)}".rstrip()
+
+
+def limit_words(objective: Objective) -> str:
+    """ "≤ 12 ms"; "not given" when it depends on a fact of the line nobody gave."""
+    if objective.limit is None:
+        return "not given"
+    sign = "≤" if objective.relation is Relation.AT_MOST else "≥"
+    return f"{sign} {number(objective.limit, unit_of(objective))}"
+
+
+def interval_words(estimate: Estimate | None) -> str:
+    """ "11.1–11.4 ms", "≤ 9e-6" (nothing known below), "≥ 9.3 Gbit/s"; "" without an interval."""
+    if estimate is None or (estimate.low is None and estimate.high is None):
+        return ""
+    low, high = number(estimate.low, estimate.unit), number(estimate.high, estimate.unit)
+    if estimate.low is None or (estimate.unit == "ratio" and not estimate.low):
+        return f"≤ {high}"
+    if estimate.high is None:
+        return f"≥ {low}"
+    if low == high:
+        return f"= {low}" if estimate.low == estimate.high else low
+    low_number, _, low_unit = low.partition(" ")
+    _, _, high_unit = high.partition(" ")
+    if low_unit and low_unit == high_unit:
+        return f"{low_number}–{high}"
+    return f"{low} … {high}"
+
+
+def value_words(finding: Finding) -> str:
+    """The measured value, or plainly that there is none."""
+    if finding.estimate is None or finding.estimate.value is None:
+        return "not measured"
+    return number(finding.estimate.value, finding.estimate.unit)
+
+
+def sample_words(finding: Finding) -> str:
+    """How many packets or seconds stand behind it."""
+    return format_count(finding.estimate.n) if finding.estimate and finding.estimate.n else "0"
+
+
+def outcome_of(qualification: Qualification) -> Outcome:
+    """Of the whole; NOT_JUDGED when it was measured only."""
+    return qualification.verdict.outcome if qualification.verdict else Outcome.NOT_JUDGED
+
+
+def findings_of(qualification: Qualification) -> tuple[Finding, ...]:
+    """In the order of the profile; none without a verdict."""
+    return qualification.verdict.findings if qualification.verdict else ()
+
+
+def headline(qualification: Qualification) -> str:
+    """What the verdict means for this line, in one sentence with counts."""
+    required = [finding for finding in findings_of(qualification) if finding.objective.required]
+    judged = [finding for finding in required if finding.outcome is not Outcome.NOT_JUDGED]
+    outcome = outcome_of(qualification)
+    if qualification.verdict is None:
+        return "measured only, no profile was judged"
+    if not judged:
+        return f"nothing of profile {qualification.profile.name} could be judged"
+    count = sum(finding.outcome is outcome for finding in judged)
+    red_lines = "red line" if len(judged) == 1 else "red lines"
+    said = f"{count} of {len(judged)} {red_lines} of profile {qualification.profile.name} {_SAID[outcome]}"
+    open_lines = len(required) - len(judged)
+    return f"{said}; {open_lines} not judged, no limit given" if open_lines else said
+
+
+_SAID = {
+    Outcome.PASS: "proven kept",
+    Outcome.FAIL: "proven broken",
+    Outcome.INCONCLUSIVE: "not decided",
+    Outcome.NO_DATA: "not measured",
+    Outcome.NOT_JUDGED: "not judged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One sentence for all findings that share it."""
+
+    findings: tuple[Finding, ...]
+    outcome: Outcome
+    because: str
+    decide: str
+
+    @property
+    def subject(self) -> str:
+        """ "loss, forward and reverse", "loss and reordered, forward"."""
+        directions: dict[str, list[str]] = {}
+        for finding in self.findings:
+            directions.setdefault(metric_title(finding.objective), []).append(str(finding.objective.direction))
+        return "; ".join(f"{title}, {' and '.join(names)}" for title, names in directions.items())
+
+
+def remarks(qualification: Qualification, outcomes: Iterable[Outcome]) -> list[Remark]:
+    """The sentences of the findings with these outcomes, equal ones once, in the order of the profile."""
+    groups: dict[tuple[Outcome, str, str], list[Finding]] = {}
+    for finding in findings_of(qualification):
+        groups.setdefault((finding.outcome, finding.because, finding.decide), []).append(finding)
+    wanted = frozenset(outcomes)
+    return [Remark(tuple(found), *key) for key, found in groups.items() if key[0] in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A fault, and every step it kept from being measured."""
+
+    steps: tuple[str, ...]
+    fault: Fault
+    partly: bool  # something was measured before
+
+
+def troubles(qualification: Qualification) -> list[Trouble]:
+    """What could not be measured (to its end), equal faults once."""
+    groups: dict[tuple[Fault, bool], list[str]] = {}
+    for measurement in qualification.measurements:
+        if measurement.fault:
+            partly = any((measurement.stamp, measurement.ping, measurement.throughput, measurement.path))
+            groups.setdefault((measurement.fault, partly), []).append(measurement.step.key)
+    return [Trouble(tuple(steps), fault, partly) for (fault, partly), steps in groups.items()]
+
+
+def ends_words(qualification: Qualification) -> tuple[str, str]:
+    """Names of the near and the far end: as contracted, else as the user reached them."""
+    link = qualification.plan.link
+    return link.near or "near end", link.far or qualification.peer or "far end"
+
+
+def reality(qualification: Qualification) -> str:
+    """Says plainly when no real circuit was measured; "" for a real one."""
+    line = qualification.embedded_line
+    if qualification.simulated:
+        what = f"the line “{line}”" if line else "a line"
+        return f"Simulated: {what} computed in memory under a fake clock. No packet was sent; this says nothing of a real circuit."
+    if line is not None:
+        return (
+            f"Virtual line: real packets crossed the embedded line “{line}”, built inside this host. "
+            "This says nothing of a real circuit."
+        )
+    return ""
+
+
+def zone_of(qualification: Qualification) -> tzinfo | None:
+    """The named zone of the document; None when it is UTC or its name is unknown on this host."""
+    if qualification.zone in {"", "UTC", "Etc/UTC"}:
+        return None
+    try:
+        return ZoneInfo(qualification.zone)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def moment(ns: int, zone: tzinfo = UTC) -> datetime:
+    """An instant to the second, in a zone."""
+    return datetime.fromtimestamp(ns // NS_PER_S, zone)
