@@ -16,6 +16,7 @@ import base64
 import binascii
 import json
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -31,6 +32,7 @@ MAX_HELLO = 4096  # of a caller not yet known
 MAX_DEPTH = 16
 MAX_VALUES = 200_000
 MAX_SEQ = 2**48
+MAX_TEXT = 64 * 2**20  # of a packed text, unpacked
 MAX_ARRIVED = 2**24  # packets in one bitmap: 2 MiB, 2.7 MiB in base64
 
 
@@ -270,3 +272,20 @@ def text_bytes(text: str) -> bytes:
         return base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise WireError("a text that should be base64 is not") from error
+
+
+def packed_text(text: str) -> str:
+    """A long text (an iperf3 document) as base64 of its zlib stream, some tenth of its size."""
+    return bytes_text(zlib.compress(text.encode("utf-8", "replace"), 6))
+
+
+def unpacked_text(packed: str) -> str:
+    """The inverse of `packed_text`; at most MAX_TEXT octets, whatever the stream claims."""
+    inflate = zlib.decompressobj()
+    try:
+        data = inflate.decompress(text_bytes(packed), MAX_TEXT)
+    except zlib.error as error:
+        raise WireError(f"a packed text is damaged: {error}") from error
+    if not inflate.eof:
+        raise WireError("a packed text is cut short or too long")
+    return data.decode("utf-8", "replace")

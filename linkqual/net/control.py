@@ -1,0 +1,267 @@
+"""The near end of the control channel: a blocking TLS connection to an agent, one request at a time. Floor 3.
+
+TLS 1.3 only. Before anything else the agent's certificate is compared with the pin, where one is known; then both ends prove
+that they know the token (`wire.pairing.proof`), so that neither a wrong agent nor somebody in the middle is ever believed.
+Whatever goes wrong is one PeerError whose `kind` is that of the Fault it makes:
+
+    unreachable   no answer, no route, no such name          token        the agent refuses our token, or does not know it
+    refused       nobody listens on the port                 certificate  another certificate than the pinned one
+    not-an-agent  something answers, but no agent            version      no protocol version in common
+    busy          the agent serves somebody else             peer-lost    the connection broke, or an answer is overdue
+and, while connected, the agent's own refusals: cap, missing-program, no-capability, state, bad-request, failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+import socket
+import ssl
+import time
+from types import TracebackType
+
+from linkqual import __version__
+from linkqual.errors import PeerError, WireError
+from linkqual.model import Json
+from linkqual.wire.control import (
+    LENGTH_OCTETS,
+    PROTOCOLS,
+    Answer,
+    Message,
+    Refusal,
+    Request,
+    decode,
+    encode,
+    frame_length,
+)
+from linkqual.wire.pairing import Peer, proof, same
+
+__all__ = ["Control", "Peer"]
+
+CALL_TIMEOUT_S = 15.0
+TIMEOUTS_S = {"trace": 180.0, "stamp.open": 30.0, "stamp.close": 30.0}  # requests that may take longer than the rest
+_START = "start it there with `linkqual agent`"
+_FIREWALL = "check the address, and that firewalls let TCP and UDP through; the agent must be running there"
+_PAIR = "paste the pairing line the agent printed when it started"
+
+
+class Control:
+    """One session with an agent. Not for several threads; use it in a `with` statement or call `close`."""
+
+    def __init__(self, peer: Peer, connection: ssl.SSLSocket) -> None:
+        self.peer = peer
+        self.hello: dict[str, Json] = {}  # the agent's greeting: protocol, version, host, session, near_address, caps
+        self.family = connection.family
+        self.near_address = _numeric(connection.getsockname(), connection.family)
+        self.peer_address = _numeric(connection.getpeername(), connection.family)
+        self._socket: ssl.SSLSocket | None = connection
+        self._received = bytearray()
+        self._next = 0
+
+    @classmethod
+    def connect(cls, peer: Peer, timeout_s: float = 10.0, family: int = socket.AF_UNSPEC) -> Control:
+        """Connect, recognise the agent and be recognised. PeerError says which of these failed, and what to do."""
+        deadline = time.monotonic() + timeout_s
+        control = cls(peer, _secure(peer, _tcp(peer, deadline, family), deadline))
+        try:
+            control._greet(max(1.0, deadline - time.monotonic()))
+        except BaseException:
+            control.close()
+            raise
+        return control
+
+    def call(self, name: str, timeout_s: float | None = None, **args: Json) -> dict[str, Json]:
+        """Ask and wait for the answer. A refusal, a broken connection or an overdue answer is a PeerError."""
+        if self._socket is None:
+            raise self._gone("the connection is closed")
+        patience = TIMEOUTS_S.get(name, CALL_TIMEOUT_S) if timeout_s is None else timeout_s
+        number, self._next = self._next, self._next + 1
+        frame = encode(Request(number, name, args))
+        deadline = time.monotonic() + patience
+        try:
+            self._socket.settimeout(patience)
+            self._socket.sendall(frame)
+            answer = self._answer(number, deadline)
+        except TimeoutError:
+            self._drop()
+            raise self._gone(f"no answer to {name} within {patience:g} s") from None
+        except WireError as error:
+            self._drop()
+            raise self._gone(f"it sent no message we know ({error.message})") from None
+        except (OSError, ValueError) as error:  # ValueError: ssl on a socket another signal handler closed
+            self._drop()
+            raise self._gone(_reason(error)) from None
+        if isinstance(answer, Refusal):
+            raise PeerError(f"{self.peer.name}: {answer.message}", answer.hint, kind=answer.kind)
+        return answer.result
+
+    def lost(self) -> bool:
+        """Whether the agent has gone away; looks without waiting and asks nothing."""
+        if self._socket is None:
+            return True
+        try:
+            self._socket.settimeout(0)
+            data = self._socket.recv(65536)
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return False
+        except (OSError, ValueError):
+            data = b""
+        self._received += data
+        if not data:
+            self._drop()
+        return not data
+
+    def close(self) -> None:
+        """Say goodbye and hang up. Never raises; the agent drops what it held for us either way."""
+        if self._socket is not None:
+            with contextlib.suppress(PeerError, WireError):
+                self.call("bye", timeout_s=1.0)
+        self._drop()
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _greet(self, timeout_s: float) -> None:
+        assert self._socket is not None
+        pin = _fingerprint(self._socket)
+        token = self.peer.token or ""
+        nonce = secrets.token_hex(16)
+        self.hello = self.call(
+            "hello",
+            timeout_s=timeout_s,
+            protocols=list(PROTOCOLS),
+            version=__version__,
+            nonce=nonce,
+            proof=proof(token, "near", pin, nonce),
+        )
+        if not same(str(self.hello.get("proof", "")), proof(token, "far", pin, nonce)):
+            raise PeerError(f"{self.peer.name} does not know our token: this is not the agent we mean", _PAIR, "token")
+
+    def _answer(self, number: int, deadline: float) -> Answer | Refusal:
+        while True:
+            message = self._message(deadline)
+            if isinstance(message, Request):
+                raise WireError("the far end asks, but only the near end may")
+            if message.id == number:
+                return message
+            if message.id > number:  # smaller: the late answer to a call an interrupt cut short
+                raise WireError("an answer to a question never asked")
+
+    def _message(self, deadline: float) -> Message:
+        length = frame_length(self._read(LENGTH_OCTETS, deadline))
+        payload = self._read(LENGTH_OCTETS + length, deadline)[LENGTH_OCTETS:]
+        del self._received[: LENGTH_OCTETS + length]
+        return decode(payload)
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        """The first `count` octets not yet taken, left in place: an interrupt between two reads loses none."""
+        while len(self._received) < count:
+            assert self._socket is not None
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionResetError("it closed the connection")
+            self._received += data
+        return bytes(self._received[:count])
+
+    def _gone(self, why: str) -> PeerError:
+        return PeerError(f"lost the agent at {self.peer.name}: {why}", "see what the agent wrote, and run again")
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+
+def _tcp(peer: Peer, deadline: float, family: int) -> socket.socket:
+    try:
+        targets = socket.getaddrinfo(peer.host, peer.port, family, socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        raise PeerError(f"{peer.host!r} is not known: {_reason(error)}", "check the name", "unreachable") from None
+    last: OSError = TimeoutError()
+    for index, (found, kind, protocol, _, address) in enumerate(targets):
+        share = max(0.1, (deadline - time.monotonic()) / (len(targets) - index))
+        connection = socket.socket(found, kind, protocol)
+        try:
+            connection.settimeout(share)
+            connection.connect(address)
+            _keep_alive(connection)
+        except OSError as error:
+            connection.close()
+            last = error
+        else:
+            return connection
+    if isinstance(last, ConnectionRefusedError):
+        raise PeerError(f"{peer.host} refuses port {peer.port}: no agent listens there", _START, "refused")
+    if isinstance(last, TimeoutError):
+        raise PeerError(f"no answer from {peer.name}", _FIREWALL, "unreachable")
+    raise PeerError(f"cannot reach {peer.name}: {_reason(last)}", _FIREWALL, "unreachable")
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _secure(peer: Peer, connection: socket.socket, deadline: float) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = (
+        ssl.CERT_NONE
+    )  # no authority signs an agent: its pin and the proofs of the token take that place
+    try:
+        connection.settimeout(max(0.5, deadline - time.monotonic()))
+        secured = context.wrap_socket(connection)
+    except TimeoutError:
+        connection.close()
+        raise PeerError(f"{peer.name} accepts connections but says nothing", _START, "not-an-agent") from None
+    except OSError as error:
+        connection.close()
+        raise PeerError(f"{peer.name} is not an agent: no TLS 1.3 ({_reason(error)})", _START, "not-an-agent") from None
+    except BaseException:
+        connection.close()
+        raise
+    found = _fingerprint(secured)
+    if peer.pin is not None and not same(found, peer.pin):
+        secured.close()
+        raise PeerError(
+            f"{peer.name} shows another certificate than the pinned one: sha256:{found[:16]}… instead of {peer.pin[:16]}…",
+            "if the agent was set up anew, paste the pairing line it prints now; otherwise somebody else is answering",
+            "certificate",
+        )
+    if peer.token is None:
+        secured.close()
+        raise PeerError(f"{peer.name} needs a token", f"{_PAIR}, or set LINKQUAL_TOKEN", "token")
+    return secured
+
+
+def _fingerprint(connection: ssl.SSLSocket) -> str:
+    certificate = connection.getpeercert(binary_form=True)
+    return hashlib.sha256(certificate or b"").hexdigest()
+
+
+def _numeric(address: tuple[Json, ...], family: int) -> str:
+    host = str(address[0])
+    if family == socket.AF_INET6 and address[3] and "%" not in host:
+        return f"{host}%{socket.if_indextoname(address[3])}"
+    return host
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "broken TLS").lower().replace("_", " ")
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__
