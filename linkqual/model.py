@@ -209,8 +209,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """
-    What the merge of two summaries has to know of one direction of a stream at its two ends.
+    """What the merge of two summaries has to know of one direction of a stream at its two ends.
 
     Delays are None where the packet has none. `head` and `tail`: the first and the last arrivals as (order sent, order
     arrived, 1 if reordered); packets that crossed the cut are found among them.
