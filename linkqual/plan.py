@@ -1,0 +1,140 @@
+"""
+Profile + link + options -> what will be sent, at which rate, for how long, and why. Nothing is sent here.
+
+Parameters of the steps, as the probes get them in `Step.params`:
+
+| probe | keys |
+| --- | --- |
+| path | max_hops, rounds, timeout_ns |
+| ping | count, interval_ns, packet_bytes, timeout_ns |
+| stamp | rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight), dscp, schedule, fixed (length given: looked at once, at the end) |
+| throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
+
+All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from linkqual import limits, plan_steps
+from linkqual.errors import UsageError
+from linkqual.metrics import METRICS
+from linkqual.model import Json, Link, Objective, Plan, Profile, Step
+from linkqual.plan_needs import family_size
+from linkqual.plan_text import as_json, describe
+from linkqual.units import format_size
+
+ORDER = ("path", "ping", "stamp", "throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What the command line changes. None: as the profile says."""
+
+    rate_pps: int | None = None
+    packets: int | None = None  # cap of the stamp step
+    duration_ns: int | None = None  # fixed length of every judged step instead of "until decided"
+    streams: tuple[int, ...] | None = None
+    packet_bytes: int | None = None
+    congestion_control: str | None = None
+    only: tuple[str, ...] = ()  # probes
+    skip: tuple[str, ...] = ()
+    max_rate_bps: int | None = None  # no step offers more than this, per direction
+    max_bytes: int | None = None  # the whole plan sends no more than this, both directions
+    rtt_ns: int | None = None  # known round trip, for the packets in flight
+    ip_version: int = 4
+
+
+def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Plan:
+    """The plan. UsageError for options that contradict each other, InputError for settings the line cannot carry."""
+    options = options or PlanOptions()
+    probes = _probes(profile, options)
+    objectives, reasons = _resolve(profile, link, options, probes)
+    steps: list[Step] = []
+    builder = plan_steps.Builder(link, options, objectives)
+    for probe in ORDER:
+        if probe in probes:
+            built, why = builder.build(probe, probes[probe])
+            steps += built
+            reasons += why
+    plan = Plan(profile.name, tuple(steps), objectives, link, tuple(reasons))
+    return _within(plan, options.max_bytes)
+
+
+def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]]:
+    for word in (*options.only, *options.skip):
+        if word not in ORDER:
+            raise UsageError(f"no probe is called {word!r}", f"probes: {', '.join(ORDER)}")
+        if word in options.only and word not in profile.probes:
+            raise UsageError(
+                f"profile {profile.name!r} does not use the probe {word!r}", f"it uses {', '.join(profile.probes)}"
+            )
+    if both := set(options.only) & set(options.skip):
+        raise UsageError(f"{', '.join(sorted(both))} is both asked for and skipped", "give --only or --skip")
+    chosen = {
+        name: settings
+        for name, settings in profile.probes.items()
+        if name not in options.skip and (not options.only or name in options.only)
+    }
+    if not chosen:
+        raise UsageError("nothing is left to measure", f"profile {profile.name!r} uses {', '.join(profile.probes)}")
+    return chosen
+
+
+def _resolve(
+    profile: Profile, link: Link, options: PlanOptions, probes: dict[str, dict[str, Json]]
+) -> tuple[tuple[Objective, ...], list[str]]:
+    """The objectives with their limits on this line, and the sentences that say how."""
+    found: list[Objective] = []
+    reasons: dict[str, None] = {}  # an ordered set: forward and reverse often say the same
+    for objective in profile.objectives:
+        metric = METRICS[objective.metric]
+        limit = limits.parse(objective.limit_text or limits.NONE, metric.unit)
+        value, why = limits.resolve(limit, link, objective.direction, options.ip_version)
+        if value is None and limit.text == limits.NONE:
+            why = f"{objective.metric} {objective.statistic}: measured and shown, the profile sets no limit"
+        if metric.probe not in probes:
+            why = f"{objective.metric} {objective.statistic}: {metric.probe} is not run, so there will be no data"
+        capped = options.max_rate_bps
+        if metric.name == "throughput" and value is not None and capped is not None and capped < value / 0.9:
+            value, why = (
+                None,
+                "throughput: the rate is capped below what the limit asks, so it is measured and not judged",
+            )
+        if why:
+            reasons[why] = None
+        found.append(replace(objective, limit=value))
+    return tuple(found), list(reasons)
+
+
+def _within(plan: Plan, max_bytes: int | None) -> Plan:
+    """The plan with its extensions cut to the bytes allowed; UsageError when its shortest form is still too much."""
+    if max_bytes is None or (plan.total_bytes <= max_bytes and all(step.offered_bps for step in _loads(plan))):
+        return plan
+    if any(not step.offered_bps for step in _loads(plan)):
+        raise UsageError(
+            "how much the throughput steps would send is not known without a rate",
+            "give --cir or --max-rate, or leave them out with --skip throughput",
+        )
+    spare = plan.total_bytes - max_bytes
+    steps = []
+    for step in plan.steps:
+        shorter = plan_steps.shorten(step, spare)
+        spare -= step.total_bytes - shorter.total_bytes
+        steps.append(shorter)
+    if spare > 0:
+        least = sum(step.total_bytes for step in steps)
+        raise UsageError(
+            f"the shortest form of this plan sends {format_size(least)}, more than the {format_size(max_bytes)} allowed",
+            "allow more with --max-bytes, or leave out the load with --skip throughput",
+        )
+    why = f"cut to {format_size(max_bytes)} in all: extensions are shorter, so a doubtful line may stay undecided"
+    return replace(plan, steps=tuple(steps), reasons=(*plan.reasons, why))
+
+
+def _loads(plan: Plan) -> list[Step]:
+    return [step for step in plan.steps if step.probe == "throughput"]
+
+
+__all__ = ["PlanOptions", "as_json", "describe", "family_size", "make"]

@@ -1,0 +1,289 @@
+"""The steps of a plan, probe by probe, with the sentences that say why. Floor 2, pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from linkqual import limits
+from linkqual.errors import InputError
+from linkqual.model import Direction, Json, Link, Objective, Step
+from linkqual.plan_needs import Need, family_size, needs
+from linkqual.units import (
+    NS_PER_S,
+    format_count,
+    format_duration,
+    format_packet_rate,
+    format_rate,
+    format_ratio,
+)
+
+if TYPE_CHECKING:
+    from linkqual.plan import PlanOptions
+
+MAX_SHARE = 0.1  # of the contracted rate: a delay probe that loads the line measures itself
+SETUP_NS = NS_PER_S  # opening a session, handing over its end
+UNKNOWN_RTT_NS = 50_000_000  # for the packets in flight, until the RTT is known
+MIN_WINDOW = 512
+_Built = tuple[list[Step], list[str]]
+
+
+def _ip_bytes(payload: int, ip_version: int) -> int:
+    return payload + 8 + (20 if ip_version == 4 else 40)
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds the steps of one plan; `objectives` have their limits resolved."""
+
+    link: Link
+    options: PlanOptions
+    objectives: tuple[Objective, ...]
+    family: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.family = family_size(self.objectives)
+
+    def build(self, probe: str, settings: dict[str, Json]) -> _Built:
+        """Steps and reasons of one probe."""
+        builders = {"path": self._path, "ping": self._ping, "stamp": self._stamp, "throughput": self._throughput}
+        return builders[probe](dict(settings))
+
+    def _rtt_ns(self) -> int | None:
+        return self.options.rtt_ns or self.link.rtt_budget_ns
+
+    def _path(self, settings: dict[str, Json]) -> _Built:
+        hops, rounds = settings["max_hops"], settings["rounds"]
+        typical = 10 * rounds * 100_000_000
+        most = (hops * rounds + 1) * settings["timeout_ns"] // 4
+        step = Step(
+            key="path",
+            probe="path",
+            params=settings,
+            packets=2 * hops * rounds,
+            duration_ns=2 * max(most, typical),
+            expected_ns=2 * typical,
+            total_bytes=2 * hops * rounds * _ip_bytes(64, self.options.ip_version),
+            why="both traces of one flow, hop by hop, before anything loads the line",
+        )
+        return [step], []
+
+    def _ping(self, settings: dict[str, Json]) -> _Built:
+        count = settings["count"]
+        spent = count * settings["interval_ns"]
+        size = _ip_bytes(settings["packet_bytes"], self.options.ip_version)
+        step = Step(
+            key="ping",
+            probe="ping",
+            params=settings,
+            packets=count,
+            duration_ns=spent + settings["timeout_ns"],
+            expected_ns=spent,
+            offered_bps=size * 8 * NS_PER_S // settings["interval_ns"],
+            total_bytes=2 * count * size,
+            why="a cross-check by other means: ICMP may be treated differently, so it judges nothing",
+        )
+        return [step], []
+
+    # ---- stamp
+
+    def _stamp(self, settings: dict[str, Json]) -> _Built:
+        options = self.options
+        size = options.packet_bytes or settings["packet_bytes"]
+        ip_bytes = _ip_bytes(size, options.ip_version)
+        if self.link.mtu is not None and ip_bytes > self.link.mtu:
+            raise InputError(
+                f"a stamp packet of {size} B is {ip_bytes} B with its headers and does not fit the MTU of {self.link.mtu} B",
+                f"packet_bytes of at most {self.link.mtu - (ip_bytes - size)}",
+                "probes.stamp.packet_bytes",
+            )
+        rate, reasons = self._rate(options.rate_pps or settings["rate_pps"], ip_bytes)
+        timeout = settings["timeout_ns"]
+        rtt = self._rtt_ns()
+        if rtt is not None and timeout < 4 * rtt:
+            timeout = 4 * rtt
+            reasons.append(
+                f"timeout raised to {format_duration(timeout)}, four round trips: a slow packet is not a lost one"
+            )
+        window = settings["window"] or _window(rate, rtt)
+        wanted = needs(self.objectives, "stamp", self.family)
+        cap = options.packets or settings["packets"]
+        fixed = options.duration_ns is not None
+        if options.duration_ns is not None:
+            cap = max(1, rate * options.duration_ns // NS_PER_S)
+        expected = cap if fixed else min(cap, max((need.good for need in wanted), default=cap))
+        reasons += _why_packets(wanted, cap, rate, fixed)
+        params = settings | {
+            "rate_pps": rate,
+            "packet_bytes": size,
+            "timeout_ns": timeout,
+            "window": window,
+            "fixed": fixed,
+        }
+        step = Step(
+            key="stamp",
+            probe="stamp",
+            params=params,
+            packets=cap,
+            duration_ns=_span(cap, rate) + timeout + SETUP_NS,
+            expected_ns=_span(expected, rate) + timeout + SETUP_NS,
+            offered_bps=rate * ip_bytes * 8,
+            total_bytes=2 * cap * ip_bytes,
+            why="delay, jitter and loss of both directions in one stream, stamped by the kernels at both ends",
+        )
+        return [step], reasons
+
+    def _rate(self, rate: int, ip_bytes: int) -> tuple[int, list[str]]:
+        """The packet rate within a tenth of the line and within --max-rate."""
+        contracted = [
+            bps
+            for direction in (Direction.FORWARD, Direction.REVERSE)
+            if (bps := limits.contracted_bps(self.link, direction))
+        ]
+        reasons = []
+        if contracted and self.options.rate_pps is None:
+            fitting = max(1, int(min(contracted) * MAX_SHARE / (ip_bytes * 8)))
+            if fitting < rate:
+                rate = fitting
+                reasons.append(
+                    f"stamp sends {format_packet_rate(rate)}, a tenth of the contracted {format_rate(min(contracted))}: "
+                    "a probe that loads the line measures itself"
+                )
+        if self.options.max_rate_bps is not None:
+            fitting = max(1, self.options.max_rate_bps // (ip_bytes * 8))
+            if fitting < rate:
+                rate = fitting
+                reasons.append(f"stamp sends {format_packet_rate(rate)}, as --max-rate allows")
+        return rate, reasons
+
+    # ---- throughput
+
+    def _throughput(self, settings: dict[str, Json]) -> _Built:
+        options = self.options
+        streams = sorted(set(options.streams or settings["streams"]))
+        wanted = needs(self.objectives, "throughput", self.family)
+        good = max((need.good for need in wanted), default=settings["block_seconds"])
+        fixed = options.duration_ns is not None
+        first = max(1, options.duration_ns // NS_PER_S) if options.duration_ns is not None else good
+        cap = first if fixed else settings["cap_seconds"]
+        reasons = []
+        if wanted and first > cap:
+            reasons.append(
+                f"throughput: {good} good seconds would prove the limit, the cap is {cap} s: it can only be refuted; raise throughput.cap"
+            )
+            first = cap
+        elif wanted and not fixed:
+            reasons.append(
+                f"throughput with {streams[-1]} streams: {good} s without a slow one prove {wanted[0].objective.statistic} "
+                f"at {wanted[0].objective.confidence:.0%}; at most {cap} s"
+            )
+        steps = []
+        for count in streams:
+            judged = count == streams[-1]
+            spans = (first, cap) if judged else (settings["short_seconds"], settings["short_seconds"])
+            for direction in (Direction.FORWARD, Direction.REVERSE):
+                steps.append(self._load(settings, direction, count, judged, fixed, spans))
+        return steps, reasons
+
+    def _load(
+        self,
+        settings: dict[str, Json],
+        direction: Direction,
+        streams: int,
+        judged: bool,
+        fixed: bool,
+        spans: tuple[int, int],
+    ) -> Step:
+        first, cap = spans
+        blocks = 1 + math.ceil(max(0, cap - first) / settings["block_seconds"])
+        most = cap + blocks * settings["warmup_seconds"]
+        offered = min(
+            (bps for bps in (limits.contracted_bps(self.link, direction), self.options.max_rate_bps) if bps), default=0
+        )
+        params = {
+            "streams": streams,
+            "seconds": first,
+            "block_seconds": settings["block_seconds"],
+            "cap_seconds": cap,
+            "warmup_seconds": settings["warmup_seconds"],
+            "congestion_control": self.options.congestion_control or settings["congestion_control"],
+            "judged": judged,
+            "fixed": fixed,
+            "allowed_bps": limits.allowed_goodput_bps(self.link, direction, self.options.ip_version),
+            "max_rate_bps": self.options.max_rate_bps,
+        }
+        return Step(
+            key=f"throughput/{direction}/{streams}",
+            probe="throughput",
+            params=params,
+            direction=direction,
+            duration_ns=most * NS_PER_S + blocks * SETUP_NS,
+            expected_ns=(first + settings["warmup_seconds"]) * NS_PER_S + SETUP_NS,
+            offered_bps=offered,
+            total_bytes=offered * most // 8,
+            why="judged"
+            if judged
+            else "shown beside the judged one: what a single flow gets, and whether the line or the flow is the limit",
+        )
+
+
+def _window(rate: int, rtt_ns: int | None) -> int:
+    """Packets in flight: twice what the round trip holds, a power of two, so that a host stall never becomes a flood."""
+    held = 2 * rate * (rtt_ns or UNKNOWN_RTT_NS) / NS_PER_S
+    return int(max(MIN_WINDOW, 2 ** math.ceil(math.log2(max(1.0, held)))))
+
+
+def _span(packets: int, rate: int) -> int:
+    return packets * NS_PER_S // rate
+
+
+def _why_packets(wanted: list[Need], cap: int, rate: int, fixed: bool) -> list[str]:
+    """Why that many packets, in sentences."""
+    if not wanted:
+        return [f"stamp: no limit to decide, so {format_count(cap)} packets are sent and described"]
+    hardest = max(wanted, key=lambda need: need.good)
+    name = f"{hardest.objective.metric} {hardest.objective.statistic}"
+    limit = format_ratio(hardest.share)
+    sure = f"{hardest.objective.confidence:.0%}"
+    reasons = []
+    if fixed:
+        reasons.append(f"stamp: {format_count(cap)} packets, a fixed length: judged once at its end by the exact bound")
+        return reasons
+    reasons.append(
+        f"stamp: {name} decides the length: {format_count(hardest.good)} packets without a bad one prove a share of at most "
+        f"{limit} at {sure}, {format_duration(_span(hardest.good, rate))} at {format_packet_rate(rate)}"
+    )
+    reasons.append(
+        f"stamp: a line ten times over that limit is refuted after about {format_count(hardest.bad)} packets "
+        f"({format_duration(_span(hardest.bad, rate))}); in doubt at most {format_count(cap)} are sent ({format_duration(_span(cap, rate))})"
+    )
+    if hardest.good > cap:
+        reasons.append(
+            f"stamp: the cap of {format_count(cap)} packets is too low to prove {name} ({format_count(hardest.good)} needed): "
+            "it can only be refuted; raise stamp.packets or --packets"
+        )
+    if hardest.objective.metric == "loss_ratio":
+        burst = hardest.objective.assumed_burst
+        reasons.append(
+            f"stamp: with no loss seen, the proof holds for losses that come {burst:g} at a time on average (assumed_burst); "
+            "from the fifth loss event on, what was seen takes its place"
+        )
+    return reasons
+
+
+def shorten(step: Step, spare: int) -> Step:
+    """The step with up to `spare` bytes of its extensions cut off; never below its first block."""
+    if step.probe != "throughput" or spare <= 0 or step.params["cap_seconds"] <= step.params["seconds"]:
+        return step
+    per_second = max(1, step.offered_bps // 8)
+    warmup, block = step.params["warmup_seconds"], step.params["block_seconds"]
+    cap = max(step.params["seconds"], step.params["cap_seconds"] - math.ceil(spare / per_second))
+    blocks = 1 + math.ceil((cap - step.params["seconds"]) / block)
+    most = cap + blocks * warmup
+    return replace(
+        step,
+        params=step.params | {"cap_seconds": cap},
+        duration_ns=most * NS_PER_S + blocks * SETUP_NS,
+        total_bytes=step.offered_bps * most // 8,
+    )

@@ -1,0 +1,149 @@
+"""
+What each probe may be told in a profile: the key, how it is read, its default. Names in the result carry their unit. Floor 2, pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from linkqual.errors import InputError
+from linkqual.model import Json
+from linkqual.settings import Section, choice, whole
+from linkqual.units import parse_duration_ns, parse_packet_rate, parse_size_bytes
+
+NS_PER_S = 10**9
+STAMP_BYTES = 64  # 44 of RFC 8762 and 20 of the Follow-Up Telemetry TLV (RFC 8972 section 4.7)
+MAX_PAYLOAD = 65_507
+_DSCP = {"BE": 0, "LE": 1, "EF": 46, "VA": 44} | {f"CS{n}": 8 * n for n in range(8)}
+_DSCP |= {f"AF{c}{d}": 8 * c + 2 * d for c in range(1, 5) for d in range(1, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of one probe. `name`: the key with its unit, as the probe's step gets it."""
+
+    key: str
+    name: str
+    read: Callable[[str], Json]
+    default: Json
+    several: bool = False  # a list, or one value standing for a list of one
+
+
+def parse_dscp(value: str) -> int:
+    """6-bit code point of "EF", "AF41", "CS3", "BE" or a number (RFC 2474, 2597, 3246, 5865, 8622)."""
+    if value.upper() in _DSCP:
+        return _DSCP[value.upper()]
+    if value.isdecimal() and int(value) < 64:
+        return int(value)
+    raise InputError(f"{value!r} is no DSCP", "0 to 63, BE, LE, EF, VA, CS0 to CS7, AF11 to AF43")
+
+
+def _between(read: Callable[[object], int], low: str, high: str) -> Callable[[str], int]:
+    least, most = read(low), read(high)
+
+    def checked(value: str) -> int:
+        found = read(value)
+        if not least <= found <= most:
+            raise InputError(f"{value!r} is out of range", f"{low} to {high}")
+        return found
+
+    return checked
+
+
+def _seconds(low: str, high: str) -> Callable[[str], int]:
+    within = _between(parse_duration_ns, low, high)
+
+    def read(value: str) -> int:
+        found = within(value)
+        if found % NS_PER_S:
+            raise InputError(f"{value!r} is no whole number of seconds", f"{low} to {high} in whole seconds")
+        return found // NS_PER_S
+
+    return read
+
+
+def _window(value: str) -> int:
+    return 0 if value == "auto" else whole(1, 1_000_000)(value)
+
+
+SETTINGS: dict[str, tuple[Setting, ...]] = {
+    "path": (
+        Setting("max_hops", "max_hops", whole(1, 64), 30),
+        Setting("rounds", "rounds", whole(1, 20), 3),
+        Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
+    ),
+    "ping": (
+        Setting("count", "count", whole(1, 100_000), 20),
+        Setting("interval", "interval_ns", _between(parse_duration_ns, "2 ms", "60 s"), NS_PER_S // 10),
+        Setting("packet_bytes", "packet_bytes", _between(parse_size_bytes, "16 B", "65507 B"), 56),
+        Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "60 s"), 2 * NS_PER_S),
+    ),
+    "stamp": (
+        Setting("rate", "rate_pps", _between(parse_packet_rate, "1 pps", "1 Mpps"), 20_000),
+        Setting(
+            "packet_bytes", "packet_bytes", _between(parse_size_bytes, f"{STAMP_BYTES} B", f"{MAX_PAYLOAD} B"), 100
+        ),
+        Setting("packets", "packets", whole(1, 10**12), 2_000_000),
+        Setting("timeout", "timeout_ns", _between(parse_duration_ns, "10 ms", "60 s"), 2 * NS_PER_S),
+        Setting("window", "window", _window, 0),
+        Setting("dscp", "dscp", parse_dscp, 0),
+        Setting("schedule", "schedule", choice("periodic", "poisson"), "periodic"),
+    ),
+    "throughput": (
+        Setting("streams", "streams", whole(1, 128), [1, 4], several=True),
+        Setting("warmup", "warmup_seconds", _seconds("0 s", "60 s"), 2),
+        Setting("short", "short_seconds", _seconds("1 s", "1 h"), 5),
+        Setting("block", "block_seconds", _seconds("1 s", "1 h"), 20),
+        Setting("cap", "cap_seconds", _seconds("1 s", "24 h"), 120),
+        Setting(
+            "congestion_control", "congestion_control", choice("default", "cubic", "reno", "bbr", "dctcp"), "cubic"
+        ),
+    ),
+}
+
+
+def read_probes(section: Section, needed: tuple[str, ...]) -> dict[str, dict[str, Json]]:
+    """
+    The probes of a profile with every setting filled in. Without `probes:` those in `needed` run with their defaults.
+    """
+    if not section.has("probes"):
+        return {name: {setting.name: setting.default for setting in SETTINGS[name]} for name in needed}
+    inner = section.section("probes")
+    if inner is None:
+        return {}
+    found = {name: _read(one, settings) for name, settings in SETTINGS.items() if (one := inner.section(name))}
+    inner.close()
+    return found
+
+
+def _read(section: Section, settings: tuple[Setting, ...]) -> dict[str, Json]:
+    values: dict[str, Json] = {}
+    for setting in settings:
+        if setting.several:
+            values[setting.name] = list(section.get_list(setting.key, setting.read, tuple(setting.default)))
+        else:
+            values[setting.name] = section.get(setting.key, setting.read, setting.default)
+    _contradictions(section, values)
+    section.close()
+    return values
+
+
+def _contradictions(section: Section, values: dict[str, Json]) -> None:
+    if "cap_seconds" in values:
+        for key in ("short", "block", "cap"):
+            if values["warmup_seconds"] >= values[f"{key}_seconds"]:
+                span = f"{values[f'{key}_seconds']} s"
+                section.complain(
+                    "warmup", f"is not shorter than what it comes before, '{key}' ({span})", f"less than {span}"
+                )
+                break
+        if values["block_seconds"] > values["cap_seconds"]:
+            section.complain("block", f"is longer than cap ({values['cap_seconds']} s)", "at most the cap")
+        if len(set(values["streams"])) < len(values["streams"]):
+            section.complain("streams", "names a number twice", "each once")
+        values["streams"] = sorted(set(values["streams"]))
+    if "interval_ns" in values and values["count"] * values["interval_ns"] > 3600 * NS_PER_S:
+        section.complain(
+            "count", f"{values['count']} echoes at this interval take more than an hour", "a run of at most 1 h"
+        )
