@@ -188,6 +188,7 @@ class LossEvent:
     duration_ns: int
     first_seq: int
     packets: int
+    last_seq: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def unfit(records: Records, expected: Stamp | None = None) -> Bools:
 
 
 def _difference(later: Ints, earlier: Ints, defined: Bools) -> Ints:
-    """later - earlier where both are stamps and `defined` holds."""
+    """Difference where both are stamps and `defined` holds."""
     defined = defined & (later != ABSENT) & (earlier != ABSENT)
     with np.errstate(over="ignore"):
         return np.where(defined, later - earlier, ABSENT)

@@ -10,7 +10,7 @@ either. Floor 1, pure.
 | loss_ratio reverse | every packet that reached the far end, or may have | lost on the way back, or direction unknown |
 | loss_ratio round-trip | every packet sent | lost |
 | pX of a delay | as for loss, less those received without fit stamps | lost, or delay over the limit |
-| pX of ipdv | as for a delay, less those whose predecessor has no delay | lost, or \\|D(i) - D(i-1)\\| over the limit |
+| pX of ipdv | as for a delay, less those whose predecessor has no delay | lost, or size of D(i) - D(i-1) over the limit |
 
 Reordered and duplicated packets are known only when later ones have arrived: `summary.proportion` judges them.
 """
