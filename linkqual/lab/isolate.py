@@ -62,7 +62,7 @@ def setns(fd: int, kind: int = CLONE_NEWNET) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0) -> None:
-    """Mount as mount(2) does. OSError when the kernel refuses."""
+    """Mount `source` on `target`. OSError when the kernel refuses."""
     _call("mount", source.encode(), os.fsencode(target), kind.encode() or None, flags, None)
 
 
