@@ -105,8 +105,8 @@ def _attend(
     begun = time.monotonic()
     stopped, kill_at = "", float("inf")
     with selectors.DefaultSelector() as selector:
-        for pipe in taken:
-            selector.register(pipe, selectors.EVENT_READ, taken[pipe])
+        for pipe, into in taken.items():
+            selector.register(pipe, selectors.EVENT_READ, into)
         while selector.get_map():
             for key, _ in selector.select(TICK_S):
                 data = os.read(key.fd, 65536)
@@ -124,7 +124,11 @@ def _attend(
             elif now > kill_at:
                 kill_group(child.pid, signal.SIGKILL)
                 kill_at = float("inf")
-    child.wait()  # both pipes are closed: it has ended or is about to
+    try:
+        child.wait(GRACE_S)  # both pipes are closed: it has ended or is about to
+    except subprocess.TimeoutExpired:
+        kill_group(child.pid, signal.SIGKILL)
+        child.wait()
     return Ended(child.returncode, bytes(taken[child.stdout]), bytes(taken[child.stderr]), stopped)
 
 

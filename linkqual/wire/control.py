@@ -68,11 +68,20 @@ Message = Request | Answer | Refusal
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """An integer argument; without a default it must be given."""
+    """An integer argument; without a default it must be given. `optional`: null means the same as left out."""
 
     low: int
     high: int
     default: int | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer or a fraction that must be given."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,32 +98,32 @@ class Integers:
     most: int
 
 
-Argument = Integer | Text | Integers
+Argument = Integer | Number | Text | Integers
 
 # name -> arguments. Answers are listed in the docstring of the agent's session module.
 REQUESTS: dict[str, dict[str, Argument]] = {
     "hello": {"protocols": Integers(16), "version": Text(64), "nonce": Text(64), "proof": Text(64)},
     "host": {},
     "stamp.open": {
-        "ssid": Integer(0, 0xFFFF),
-        "pps": Integer(1, 100_000_000),
-        "seconds": Integer(1, 366 * 86400),
-        "packet_bytes": Integer(44, 65507),
-        "peer_port": Integer(0, 65535, 0),  # 0: any port of the near end
-        "receive_buffer_bytes": Integer(0, 2**31 - 1, 0),  # 0: the agent's choice
+        "rate_pps": Integer(1, 100_000_000),
+        "packet_bytes": Integer(44, 65507),  # UDP payload, RFC 8762
+        "seconds": Number(0.001, 366 * 86400),  # after which the reflector ends by itself
+        "packets": Integer(1, MAX_SEQ, optional=True),
+        "dscp": Integer(0, 63, 0),
+        "receive_buffer_bytes": Integer(1, 2**31 - 1, optional=True),
     },
-    "stamp.counters": {},
-    "stamp.arrived": {"first": Integer(0, MAX_SEQ), "count": Integer(1, MAX_ARRIVED)},
-    "stamp.close": {},
-    "iperf3.open": {"seconds": Integer(1, 366 * 86400), "streams": Integer(1, 128, 1)},
+    "stamp.counters": {"session": Text(64)},
+    "stamp.arrived": {"session": Text(64), "first": Integer(0, MAX_SEQ), "count": Integer(1, MAX_ARRIVED)},
+    "stamp.close": {"session": Text(64)},
+    "iperf3.open": {"seconds": Number(0.1, 366 * 86400), "streams": Integer(1, 128, 1)},
     "iperf3.close": {"wait_ms": Integer(0, 10_000, 2000)},
     "trace": {
         "source_port": Integer(1, 65535),
         "destination_port": Integer(1, 65535),
         "max_hops": Integer(1, 64, 30),
-        "rounds": Integer(1, 10, 3),
+        "rounds": Integer(1, 20, 3),
     },
-    "trace.target": {"port": Integer(0, 65535, 0)},
+    "trace.target": {"port": Integer(1, 65535, optional=True)},
     "bye": {},
 }
 
@@ -181,10 +190,16 @@ def _argument(request: str, name: str, kind: Argument, args: Mapping[str, Json])
     where = f"{request}: {name}"
     value = args.get(name)
     match kind:
-        case Integer(low, high, default):
+        case Integer(low, high, default, optional):
             value = default if name not in args else value
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            allowed = (isinstance(value, int) and not isinstance(value, bool) and low <= value <= high) or (
+                optional and value is None
+            )
+            if not allowed:
                 raise WireError(f"{where} is an integer from {low} to {high}")
+        case Number(least, greatest):
+            if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= greatest:
+                raise WireError(f"{where} is a number from {least:g} to {greatest:g}")
         case Text(longest):
             if not isinstance(value, str) or len(value) > longest:
                 raise WireError(f"{where} is a text of at most {longest} characters")

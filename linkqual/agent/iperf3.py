@@ -1,0 +1,152 @@
+"""An iperf3 server for one test: its own port, a watchdog, a cap on its bytes; it dies with the session. Floor 5."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from linkqual.errors import PeerError
+from linkqual.model import Json
+from linkqual.net.child import MAX_OUTPUT, bound, environment, install_hint, kill_group
+from linkqual.wire.control import packed_text
+
+LISTEN_S = 5.0  # until a started server must listen
+GRACE_S = 20.0  # beyond the test's seconds: the connection before, the exchange of results after
+TICK_S = 0.1
+
+
+class Iperf3Server:
+    """One server process. `start` gives it listening; `close` ends it and gives what it wrote."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int, seconds: int, max_bytes: int) -> None:
+        self.port = port
+        self.moved_bytes = 0  # as far as known: the watchdog counts what the process read and wrote
+        self.killed = ""  # "watchdog" or "cap", when the agent had to
+        self._process = process
+        self._outputs = [asyncio.ensure_future(_drain(stream)) for stream in (process.stdout, process.stderr)]
+        self._watchdog = asyncio.ensure_future(self._watch(seconds + GRACE_S, max_bytes))
+
+    @classmethod
+    async def start(cls, address: str, ports: tuple[int, int], seconds: int, max_bytes: int) -> Iperf3Server:
+        """A server listening on `address`. PeerError: missing-program, busy (every port taken) or failed."""
+        program = shutil.which("iperf3")
+        if program is None:
+            raise PeerError("iperf3 is not installed at the far end", install_hint("iperf3"), "missing-program")
+        said = ""
+        for port in _free_ports(address, ports):
+            command = [program, "-s", "-1", "-J", "-i", "1", "-p", str(port), "-B", address]
+            process = await asyncio.create_subprocess_exec(
+                *bound(command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=environment(),
+                start_new_session=True,
+            )
+            server = cls(process, port, seconds, max_bytes)
+            try:
+                if await server._listens():
+                    return server
+            except BaseException:
+                await server.close(0)
+                raise
+            ended = await server.close(0)
+            said = str(ended["error"]) or f"exit code {ended['exit_code']}"
+        if said:
+            raise PeerError(
+                f"iperf3 does not start at the far end: {said}", "try it there by hand: iperf3 -s", "failed"
+            )
+        raise PeerError(
+            f"every iperf3 port of the agent ({ports[0]} to {ports[1]}) is taken",
+            "end what listens there, or start the agent with other --iperf3-ports",
+            "busy",
+        )
+
+    async def close(self, wait_s: float) -> dict[str, Json]:
+        """Give it `wait_s` to end by itself, then end it. What it left: exit_code, output (packed), error, killed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._process.wait()
+        kill_group(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        self._watchdog.cancel()
+        output, errors = await asyncio.gather(*self._outputs)
+        return {
+            "exit_code": self._process.returncode,
+            "output": packed_text(output),
+            "error": errors.strip()[-500:],
+            "killed": self.killed,
+        }
+
+    async def _listens(self) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LISTEN_S):
+                while self._process.returncode is None:
+                    if _listening(self.port):
+                        return True
+                    await asyncio.sleep(0.01)
+        return False
+
+    async def _watch(self, seconds: float, max_bytes: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._process.returncode is None:
+            self.moved_bytes = max(self.moved_bytes, _bytes_moved(self._process.pid))
+            if loop.time() > deadline or self.moved_bytes > max_bytes:
+                self.killed = "watchdog" if loop.time() > deadline else "cap"
+                kill_group(self._process.pid, signal.SIGKILL)
+                return
+            await asyncio.sleep(TICK_S)
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> str:
+    """Everything it writes, read all the time so that it never blocks; what is over MAX_OUTPUT is dropped."""
+    kept = bytearray()
+    while stream is not None and (data := await stream.read(65536)):
+        kept += data[: max(0, MAX_OUTPUT - len(kept))]
+    return kept.decode("utf-8", "replace")
+
+
+def _free_ports(address: str, ports: tuple[int, int]) -> Iterator[int]:
+    """Ports of the range that nobody holds at this moment; whoever takes one in between makes the server fail."""
+    for port in range(ports[0], ports[1] + 1):
+        if port_is_free(address, port, socket.SOCK_STREAM):
+            yield port
+
+
+def port_is_free(address: str, port: int, kind: socket.SocketKind) -> bool:
+    """Whether a socket of this kind could be bound there now."""
+    try:
+        family, _, _, _, target = socket.getaddrinfo(address, port, type=kind, flags=socket.AI_NUMERICHOST)[0]
+        with socket.socket(family, kind) as probe:
+            if kind == socket.SOCK_STREAM:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as iperf3 does: TIME_WAIT is no holder
+            probe.bind(target)
+    except OSError:
+        return False
+    return True
+
+
+def _listening(port: int) -> bool:
+    """Whether any socket of this network namespace listens on the TCP port (to connect would use up the one test)."""
+    entry = re.compile(rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A ", re.MULTILINE)
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            if entry.search(Path("/proc/self/net", table).read_text()):
+                return True
+    return False
+
+
+def _bytes_moved(process: int) -> int:
+    """Octets the process read and wrote so far: iperf3 moves its data with read and write on sockets."""
+    try:
+        text = Path(f"/proc/{process}/io").read_text()
+    except OSError:
+        return 0
+    return sum(int(number) for number in re.findall(r"^[rw]char: (\d+)$", text, re.MULTILINE))

@@ -1,0 +1,279 @@
+"""What one near end has at this agent: a reflector, an iperf3 server, traces. All of it ends with the session. Floor 5.
+
+| request | answer |
+| --- | --- |
+| `host` | EndConditions of this host as an object (drop counters absolute), `boot_id`, `iperf3` (its version or null) |
+| `stamp.open` | `session` (to name it in the other three), `port`, `ssid` |
+| `stamp.counters` | `counters`: name -> count |
+| `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector |
+| `stamp.close` | what `Reflector.stop` gives, octets as base64 |
+| `iperf3.open` | `port`, `address` |
+| `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
+| `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
+| `trace.target` | `port`: a UDP port of the address the near end reached where a trace may end (nothing listens there) |
+| `bye` | nothing left here; the connection ends |
+
+The near end's address is that of its control connection, never an argument. Whatever is over a cap is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from linkqual.agent.config import AgentConfig
+from linkqual.agent.iperf3 import GRACE_S, Iperf3Server, port_is_free
+from linkqual.errors import HostError, InputError, PeerError, WireError
+from linkqual.model import Json
+from linkqual.wire.control import Answer, Refusal, Request, bytes_text, checked
+
+if TYPE_CHECKING:
+    from linkqual.net.reflector import Reflector
+
+Result = TypeVar("Result")
+TRACE_PORT = 33434  # where traceroute has always begun
+
+
+class Session:
+    """One near end. Requests come one after the other; `close` may come at any moment."""
+
+    def __init__(
+        self, config: AgentConfig, near: str, here: str, family: int, log: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        self.id = secrets.token_hex(8)
+        self.near, self.here = near, here
+        self._config, self._family, self._log = config, family, log
+        self._reflector: Reflector | None = None
+        self._reflector_id = ""
+        self._iperf3: Iperf3Server | None = None
+        self._moved_bytes = 0
+        self._until = 0.0  # loop time until which something started here may run
+        self._working: set[asyncio.Future[Json]] = set()
+        self._closed = False
+
+    @property
+    def patience_s(self) -> float:
+        """How long the near end may be silent from now on: longer while something runs for it."""
+        return max(0.0, self._until - asyncio.get_running_loop().time()) + self._config.idle_s
+
+    async def answer(self, request: Request) -> Answer | Refusal:
+        """Serve one request; whatever goes wrong is told, and never ends the agent."""
+        try:
+            serve = self._SERVED.get(request.name)
+            arguments = checked(request)
+            if serve is None:
+                raise PeerError(f"{request.name} is not for now", "greet once, then ask", "state")
+            return Answer(request.id, await serve(self, **arguments))
+        except PeerError as error:
+            return Refusal(request.id, error.kind, error.message, error.hint)
+        except WireError as error:
+            return Refusal(request.id, "bad-request", error.message, error.hint)
+        except (HostError, InputError) as error:
+            kind = "no-capability" if isinstance(error, HostError) else "bad-request"
+            return Refusal(request.id, kind, f"at the far end: {error.message}", error.hint)
+        except Exception as error:  # a fault of ours must not take the agent down with it
+            self._log(f"{request.name} failed: {type(error).__name__}: {error}")
+            return Refusal(
+                request.id, "failed", f"{request.name} failed at the far end: {type(error).__name__}: {error}",
+                "what the agent wrote has more; please report it",
+            )  # fmt: skip
+
+    async def close(self) -> None:
+        """End everything this near end had started. Safe to call twice."""
+        self._closed = True
+        if self._working:
+            await asyncio.wait(set(self._working))
+        reflector, self._reflector = self._reflector, None
+        iperf3, self._iperf3 = self._iperf3, None
+        if iperf3 is not None:
+            await iperf3.close(0)
+        if reflector is not None:
+            await self._run(reflector.stop)
+
+    # ---- the requests
+
+    async def _host(self) -> dict[str, Json]:
+        from linkqual.net import host
+
+        def look() -> dict[str, Json]:
+            return {
+                **asdict(host.conditions()),
+                "drops": host.drop_counters(),
+                "boot_id": boot_id(),
+                "iperf3": host.iperf3_version(),
+            }
+
+        return await self._run(look)
+
+    async def _stamp_open(
+        self,
+        *,
+        rate_pps: int,
+        packet_bytes: int,
+        seconds: float,
+        packets: int | None,
+        dscp: int,
+        receive_buffer_bytes: int | None,
+    ) -> dict[str, Json]:
+        from linkqual.net.reflector import Reflector, ReflectorConfig
+
+        if self._reflector is not None:
+            raise PeerError("this session has a reflector already", "close it first", "state")
+        caps = self._config.caps
+        caps.allow("max_pps", rate_pps, "packets a second")
+        caps.allow("max_seconds", round(seconds), "seconds")
+        ssid = secrets.randbelow(0xFFFF) + 1
+        chosen = {} if receive_buffer_bytes is None else {"receive_buffer_bytes": receive_buffer_bytes}
+        config = ReflectorConfig(
+            bind_address=self.here,
+            peer_address=self.near,
+            port=self._free_reflector_port(),
+            ssid=ssid,
+            max_pps=caps.max_pps,
+            max_seconds=seconds,
+            **chosen,
+        )
+
+        def start() -> None:
+            self._reflector = Reflector.start(config)
+
+        await self._run(start)
+        self._reflector_id = secrets.token_hex(8)
+        self._extend(seconds)
+        port = self._opened(self._reflector_id).port
+        self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
+        return {"session": self._reflector_id, "port": port, "ssid": ssid}
+
+    async def _stamp_counters(self, session: str) -> dict[str, Json]:
+        return {"counters": await self._run(self._opened(session).counters)}
+
+    async def _stamp_arrived(self, session: str, first: int, count: int) -> dict[str, Json]:
+        bitmap = await self._run(self._opened(session).arrived, first, count)
+        return {"arrived": bytes_text(bitmap)}
+
+    async def _stamp_close(self, session: str) -> dict[str, Json]:
+        reflector, self._reflector = self._opened(session), None
+        self._until = 0.0
+        final = plain(await self._run(reflector.stop))
+        self._log("reflector closed")
+        return final if isinstance(final, dict) else {"counters": final}
+
+    async def _iperf3_open(self, seconds: float, streams: int) -> dict[str, Json]:
+        if self._iperf3 is not None:
+            raise PeerError("this session has an iperf3 server already", "close it first", "state")
+        caps = self._config.caps
+        caps.allow("max_seconds", round(seconds), "seconds")
+        caps.allow("max_bytes", self._moved_bytes + 1, "bytes in this session")
+        left = caps.max_bytes - self._moved_bytes
+        self._iperf3 = await Iperf3Server.start(self.here, self._config.iperf3_ports, round(seconds), left)
+        self._extend(seconds + GRACE_S)
+        self._log(f"iperf3 on TCP port {self._iperf3.port}: {streams} streams, {seconds:g} s")
+        return {"port": self._iperf3.port, "address": self.here}
+
+    async def _iperf3_close(self, wait_ms: int) -> dict[str, Json]:
+        if self._iperf3 is None:
+            raise PeerError("this session has no iperf3 server", "open one first", "state")
+        server, self._iperf3 = self._iperf3, None
+        self._until = 0.0
+        left = await server.close(wait_ms / 1000)
+        self._moved_bytes += server.moved_bytes
+        self._log(f"iperf3 closed, exit code {left['exit_code']}{', ' + server.killed if server.killed else ''}")
+        return left
+
+    async def _trace(self, source_port: int, destination_port: int, max_hops: int, rounds: int) -> dict[str, Json]:
+        from linkqual.net.trace import trace
+
+        follow = functools.partial(
+            trace,
+            self.near,
+            source_port=source_port,
+            destination_port=destination_port,
+            family=self._family,
+            source=self.here,
+            max_hops=max_hops,
+            rounds=rounds,
+        )
+        found = plain(await self._run(follow))
+        assert isinstance(found, dict)
+        return found
+
+    async def _trace_target(self, port: int | None) -> dict[str, Json]:
+        wanted = [port] if port is not None else range(TRACE_PORT, TRACE_PORT + 100)
+        for candidate in wanted:
+            if port_is_free(self.here, candidate, socket.SOCK_DGRAM):
+                return {"port": candidate}
+        raise PeerError("that UDP port is in use at the far end", "ask for another", "busy")
+
+    async def _bye(self) -> dict[str, Json]:
+        await self.close()
+        return {}
+
+    _SERVED: dict[str, Callable[..., Awaitable[dict[str, Json]]]] = {  # noqa: RUF012  a table of methods
+        "host": _host,
+        "stamp.open": _stamp_open,
+        "stamp.counters": _stamp_counters,
+        "stamp.arrived": _stamp_arrived,
+        "stamp.close": _stamp_close,
+        "iperf3.open": _iperf3_open,
+        "iperf3.close": _iperf3_close,
+        "trace": _trace,
+        "trace.target": _trace_target,
+        "bye": _bye,
+    }
+
+    # ---- inside
+
+    async def _run(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """Blocking work in a thread. When the caller is cancelled the work goes on, and `close` waits for it."""
+        future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+        self._working.add(future)
+        future.add_done_callback(self._working.discard)
+        return await asyncio.shield(future)
+
+    def _opened(self, session: str) -> Reflector:
+        if self._reflector is None or session != self._reflector_id:
+            raise PeerError("this session has no such reflector", "open one first", "state")
+        return self._reflector
+
+    def _free_reflector_port(self) -> int:
+        low, high = self._config.reflector_ports
+        for port in range(low, high + 1):
+            if port_is_free(self.here, port, socket.SOCK_DGRAM):
+                return port
+        raise PeerError(
+            f"every reflector port of the agent ({low} to {high}) is taken",
+            "end what listens there, or start the agent with other --reflector-ports",
+            "busy",
+        )
+
+    def _extend(self, seconds: float) -> None:
+        self._until = max(self._until, asyncio.get_running_loop().time() + seconds)
+
+
+def boot_id() -> str:
+    """The same at two ends when they run on one kernel: then they share a clock."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def plain(value: Json) -> Json:
+    """A value as JSON knows it: dataclasses and mappings as objects, octets as base64, numbers of numpy as Python's."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes_text(bytes(value))
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return value
