@@ -1,5 +1,4 @@
-"""
-Limits as written in a profile, and what they come to on one line.
+"""Limits as written in a profile, and what they come to on one line.
 
     1e-5 · 99.9 % · 12 ms · 400 Mbit/s        a value in the metric's unit
     rtt_budget · 1.2 x rtt_budget             a fact of the line, with a factor

@@ -1,5 +1,4 @@
-"""
-The line under test as contracted: a `link:` file (YAML 1.2) or command line options -> `model.Link`.
+"""The line under test as contracted: a `link:` file (YAML 1.2) or command line options -> `model.Link`.
 
     link:
       name: Shanghai - Zhongwei 2
@@ -92,8 +91,7 @@ def parse(source: str, name: str) -> Link:
 
 
 def override(link: Link, **given: str | None) -> Link:
-    """
-    `link` with what the command line gives, which wins: keys as in the file, values as typed, None where not given.
+    """`link` with what the command line gives, which wins: keys as in the file, values as typed, None where not given.
 
     InputError names the option: "--rtt-budget: '12': ...".
     """

@@ -1,5 +1,4 @@
-"""
-Profile + link + options -> what will be sent, at which rate, for how long, and why. Nothing is sent here.
+"""Profile + link + options -> what will be sent, at which rate, for how long, and why. Nothing is sent here.
 
 Parameters of the steps, as the probes get them in `Step.params`:
 

@@ -1,5 +1,4 @@
-"""
-How many trials an objective needs: to be proven on a good line, to be refuted on a bad one. Floor 2, pure.
+"""How many trials an objective needs: to be proven on a good line, to be refuted on a bad one. Floor 2, pure.
 
 Every red line that can be decided is a proportion: a loss ratio is one, and "p99.9 at most X" is "at most one packet in a
 thousand above X". `docs/metrics.md` has the boundaries; here only their typical numbers are taken.

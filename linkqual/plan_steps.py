@@ -182,8 +182,10 @@ class Builder:
         for count in streams:
             judged = count == streams[-1]
             spans = (first, cap) if judged else (settings["short_seconds"], settings["short_seconds"])
-            for direction in (Direction.FORWARD, Direction.REVERSE):
-                steps.append(self._load(settings, direction, count, judged, fixed, spans))
+            steps += [
+                self._load(settings, direction, count, judged=judged, fixed=fixed, spans=spans)
+                for direction in (Direction.FORWARD, Direction.REVERSE)
+            ]
         return steps, reasons
 
     def _load(
@@ -191,6 +193,7 @@ class Builder:
         settings: dict[str, Json],
         direction: Direction,
         streams: int,
+        *,
         judged: bool,
         fixed: bool,
         spans: tuple[int, int],

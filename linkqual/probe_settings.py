@@ -1,6 +1,4 @@
-"""
-What each probe may be told in a profile: the key, how it is read, its default. Names in the result carry their unit. Floor 2, pure.
-"""
+"""What each probe may be told in a profile: the key, how it is read, its default. Names in the result carry their unit. Floor 2, pure."""
 
 from __future__ import annotations
 
@@ -104,9 +102,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 
 
 def read_probes(section: Section, needed: tuple[str, ...]) -> dict[str, dict[str, Json]]:
-    """
-    The probes of a profile with every setting filled in. Without `probes:` those in `needed` run with their defaults.
-    """
+    """The probes of a profile with every setting filled in. Without `probes:` those in `needed` run with their defaults."""
     if not section.has("probes"):
         return {name: {setting.name: setting.default for setting in SETTINGS[name]} for name in needed}
     inner = section.section("probes")

@@ -1,5 +1,4 @@
-"""
-Profiles: a yardstick in YAML -> `model.Profile`, with every complaint in one go, each with its file, line and key.
+"""Profiles: a yardstick in YAML -> `model.Profile`, with every complaint in one go, each with its file, line and key.
 
     name: my-line
     title: What it is for
@@ -228,11 +227,11 @@ def _lint(objectives: tuple[Objective, ...]) -> tuple[str, ...]:
         one_sided = {one.direction for one in judged if one.metric == metric} & set(_BOTH)
         if len(one_sided) == 1:
             notes.append(f"{metric} is judged {one_sided.pop()} only: the other direction may differ")
-    for one in judged:
-        if one.statistic in {"max", "min", "mean"}:
-            notes.append(
-                f"{one.key}: a {one.statistic} of a sample proves nothing about other packets; a quantile can be proven"
-            )
+    notes += [
+        f"{one.key}: a {one.statistic} of a sample proves nothing about other packets; a quantile can be proven"
+        for one in judged
+        if one.statistic in {"max", "min", "mean"}
+    ]
     if not any(one.required for one in judged):
         notes.append("nothing required has a limit: no line can fail this profile")
     return tuple(notes)

@@ -1,5 +1,4 @@
-"""
-A settings file (YAML 1.2) as a tree whose every node knows its line, and a reader that collects complaints instead of stopping.
+"""A settings file (YAML 1.2) as a tree whose every node knows its line, and a reader that collects complaints instead of stopping.
 
 Scalars stay text: a field knows what it wants, so "off", "1e-5" and "20 kpps" mean what they say and nothing is guessed.
 Anchors, aliases, tags and several documents in one file are refused: no profile or link needs them, and without them no
@@ -200,8 +199,7 @@ def _mapping(line: int, events: Iterator[Event], complaints: Complaints, path: s
 
 @dataclass(slots=True)
 class Section:
-    """
-    One mapping read key by key. What a reader refuses becomes a complaint and the default takes its place, so that one
+    """One mapping read key by key. What a reader refuses becomes a complaint and the default takes its place, so that one
     pass finds everything. `close` complains of the keys nobody asked for.
     """
 

@@ -1,0 +1,149 @@
+"""What this process may do on this host: found by trying, never by guessing from user ids or capability bits. Floor 3."""
+
+from __future__ import annotations
+
+import array
+import os
+import select
+import shutil
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+
+from linkqual.errors import HostError
+from linkqual.net import child
+
+_SO_TIMESTAMPING, _SO_RCVBUFFORCE = 37, 33
+_TX_SOFTWARE, _RX_SOFTWARE, _SOFTWARE, _OPT_ID, _OPT_TSONLY = 2, 8, 16, 128, 2048
+_WANTED_BUFFER = 16 << 20
+_RTM_NEWLINK, _NLM_REQUEST, _NLM_ACK = 16, 1, 4
+_NETLINK_ROUTE = 0
+_PATIENCE_S = 1.0
+
+# One word a line for what works. The link is made in the trial's own namespaces and goes with them.
+_NAMESPACE_TRIAL = """
+ip link add lqa type veth peer name lqb && echo veth
+tc qdisc add dev lqa root tbf rate 1gbit burst 64kb latency 10ms && echo tbf
+nft add table inet lq && echo nft
+[ -r /dev/net/tun ] && [ -w /dev/net/tun ] && ip tuntap add lqt mode tun && echo tun
+iptables -A OUTPUT -o lqa -j NFQUEUE --queue-num 7 && echo nfqueue
+true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Receive buffer of a socket in bytes as the kernel counts it: granted when asked politely, and with SO_RCVBUFFORCE."""
+
+    granted: int
+    forced: int | None  # None: not allowed
+
+
+def raw_sockets() -> bool:
+    """Whether raw ICMP sockets may be opened (traces need them)."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).close()
+    except OSError:
+        return False
+    return True
+
+
+def net_admin() -> bool:
+    """Whether links of this network namespace may be changed: asks the kernel to change nothing of the loopback link."""
+    if sys.platform != "linux":
+        return False
+    change = struct.pack("=BxHiII", 0, 0, 1, 0, 0)  # ifinfomsg: index 1, no flags, no mask
+    header = struct.pack("=IHHII", 16 + len(change), _RTM_NEWLINK, _NLM_REQUEST | _NLM_ACK, 1, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE) as netlink:
+            netlink.settimeout(_PATIENCE_S)
+            netlink.sendto(header + change, (0, 0))
+            answer = netlink.recv(4096)
+    except OSError:
+        return False
+    return bool(struct.unpack_from("=i", answer, 16)[0] == 0)
+
+
+def namespaces() -> tuple[bool, frozenset[str]]:
+    """Whether this user may enter namespaces of its own (with a user namespace around them), and what works in them.
+
+    Words: veth, tbf, nft, tun, nfqueue. Some systems allow the namespace and then no rights in it, so a link is made in it.
+    """
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        return False, frozenset()
+    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    try:
+        ended = child.run(
+            ["unshare", *rights, "--net", "--mount", "--pid", "--fork", "sh", "-c", f"echo in;{_NAMESPACE_TRIAL}"],
+            timeout_s=10,
+        )
+    except HostError:
+        return False, frozenset()
+    words = frozenset(ended.output.decode(errors="replace").split())
+    return "in" in words, words - {"in"}
+
+
+def buffers() -> Buffers:
+    """What the kernel grants of 16 MiB of receive buffer."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _WANTED_BUFFER)
+        granted = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _WANTED_BUFFER)
+        except OSError:
+            return Buffers(granted, None)
+        return Buffers(granted, sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+
+
+def stamps(address: str = "127.0.0.1") -> frozenset[str]:
+    """Which kernel stamps a packet to ourselves gets: "tx", "rx", both or none."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    found = set()
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.setblocking(False)
+            wanted = _TX_SOFTWARE | _RX_SOFTWARE | _SOFTWARE | _OPT_ID | _OPT_TSONLY
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, wanted)
+            sock.bind((address, 0))
+            sock.sendto(b"stamp", sock.getsockname())
+            if _arrived(sock, select.POLLIN) and _stamped(sock, 0):
+                found.add("rx")
+            if _arrived(sock, select.POLLERR) and _stamped(sock, socket.MSG_ERRQUEUE):
+                found.add("tx")
+    except OSError:
+        pass
+    return frozenset(found)
+
+
+def _arrived(sock: socket.socket, event: int) -> bool:
+    poll = select.poll()
+    poll.register(sock, event)
+    return any(seen & event for _, seen in poll.poll(_PATIENCE_S * 1000))
+
+
+def _stamped(sock: socket.socket, flags: int) -> bool:
+    """Whether the next message carries a software stamp: the first of three timespecs is not zero."""
+    _, ancillary, _, _ = sock.recvmsg(64, 512, flags)
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPING:
+            seconds = array.array("q", data[:8])
+            return seconds[0] > 0
+    return False
+
+
+def capabilities() -> dict[str, bool]:
+    """All of it as one table of yes and no."""
+    entered, works = namespaces()
+    granted = buffers()
+    seen = stamps()
+    return {
+        "raw_sockets": raw_sockets(),
+        "net_admin": net_admin(),
+        "namespaces": entered,
+        **{f"namespace_{word}": word in works for word in ("veth", "tbf", "nft", "tun", "nfqueue")},
+        "force_buffers": granted.forced is not None,
+        "stamps_tx": "tx" in seen,
+        "stamps_rx": "rx" in seen,
+        "ipv6": stamps("::1") != frozenset(),
+    }
