@@ -48,7 +48,10 @@ class Mend:
         """Install packages."""
         return cls(f"apt-get install -y {debian}", f"dnf install -y {rhel}")
 
-    def here(self) -> str:
+    def __bool__(self) -> bool:
+        return bool(self.debian or self.rhel)
+
+    def __str__(self) -> str:
         """The command for this host."""
         return self.rhel if shutil.which("apt-get") is None and shutil.which("dnf") is not None else self.debian
 
@@ -87,15 +90,32 @@ def examine(folder: Path | None = None) -> list[Check]:
     ]
 
 
-def can_test(checks: list[Check]) -> bool:
+def ready(checks: list[Check]) -> bool:
     """Whether the default test can run on this host."""
     return all(check.state is not State.MISSING for check in checks if check.needed)
+
+
+def describe(checks: list[Check]) -> list[str]:
+    """Lines for people: what was found, what it means, what mends it, and whether the default test can run."""
+    lines = []
+    for check in checks:
+        lines.append(f"{_SIGNS[check.state]} {check.name:<18}{check.found}")
+        if check.state is not State.OK:
+            lines.append(f"{'':<20}{check.means}")
+            if check.mend:
+                lines.append(f"{'':<20}mend: {check.mend}")
+    lacking = ", ".join(check.name for check in checks if check.needed and check.state is State.MISSING)
+    lines += ["", f"the default test cannot run: {lacking}" if lacking else "the default test can run: linkqual test"]
+    return lines
+
+
+_SIGNS = {State.OK: "+", State.LIMITED: "~", State.MISSING: "!"}
 
 
 def as_json(checks: list[Check]) -> Json:
     """One object for --json."""
     return {
-        "default_test": can_test(checks),
+        "default_test": ready(checks),
         "checks": [
             {
                 "name": check.name,

@@ -6,25 +6,14 @@ thousand above X". `docs/metrics.md` has the boundaries; here only their typical
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import Objective, Relation
-
-try:
-    from linkqual.stats.sequential import pass_after
-except ImportError:
-
-    def pass_after(limit: float, k: int, confidence: float = 0.95) -> int:
-        p0 = limit / 10
-        z0 = math.log((1 - p0) / (1 - limit))
-        return math.ceil((math.log(1 / (1 - confidence)) + k * math.log(limit / p0)) / z0)
-
+from linkqual.stats.boundaries import expected_trials, pass_after
 
 BAD_FACTOR = 10  # "a bad line" in a plan breaks the limit ten times over
-_MIXTURE = 9  # alternatives the FAIL boundary averages over
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +45,16 @@ def needs(objectives: Iterable[Objective], probe: str, family: int = 1) -> list[
         allowed = share(objective)
         if METRICS[objective.metric].probe != probe or allowed is None or not 0 < allowed < 1:
             continue
-        events = allowed / objective.assumed_burst  # loss events, not packets: mean size as assumed
-        good = pass_after(events, 0, objective.confidence)
-        found.append(Need(objective, allowed, good, _refuted_after(allowed, objective.confidence, family)))
+        sure, burst = objective.confidence, objective.assumed_burst
+        good = pass_after(allowed, 0, sure, burst)
+        bad = expected_trials(allowed, _bad_share(allowed), sure, family, burst)
+        found.append(Need(objective, allowed, good, bad or good))
     return found
 
 
-def _refuted_after(limit: float, confidence: float, family: int) -> int:
-    """Mean trials of a test whose log likelihood ratio grows by KL(q, limit) a trial (Wald 1947), at q ten times the limit."""
-    q = min(BAD_FACTOR * limit, 0.9)
-    q = max(q, (limit + 1) / 2) if limit > 0.5 else q
-    gain = q * math.log(q / limit) + (1 - q) * math.log((1 - q) / (1 - limit))
-    return math.ceil((math.log(family / (1 - confidence)) + math.log(_MIXTURE)) / gain)
+def _bad_share(limit: float) -> float:
+    """The share of bad trials of a line ten times over the limit, kept below 1."""
+    return BAD_FACTOR * limit if BAD_FACTOR * limit < 0.9 else max(0.9, (1 + limit) / 2)
 
 
 def family_size(objectives: Iterable[Objective]) -> int:

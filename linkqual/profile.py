@@ -132,8 +132,8 @@ def _statistic(section: Section, metric: Metric) -> str | None:
 
 
 def _directions(section: Section, metric: Metric) -> tuple[Direction, ...]:
-    only_one = metric.directions[:1] if len(metric.directions) == 1 else ()
-    words = section.get_list("direction", choice("both", *metric.directions), tuple(only_one))
+    only_one: tuple[str, ...] = metric.directions[:1] if len(metric.directions) == 1 else ()
+    words: tuple[str, ...] = section.get_list("direction", choice("both", *metric.directions), only_one)
     if not words:
         if not section.has("direction"):
             section.complain("direction", "is missing", ", ".join((*metric.directions, "both")))

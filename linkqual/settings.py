@@ -31,6 +31,7 @@ from linkqual.errors import InputError
 MAX_BYTES = 256 * 1024  # a profile is a few kilobytes; what is larger is another kind of file
 MAX_DEPTH = 20
 _T = TypeVar("_T")
+_D = TypeVar("_D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ class Section:
         self._ask(key)
         return self.node.items.get(key)
 
-    def get(self, key: str, read: Callable[[str], _T], default: _T, required: bool = False) -> _T:
+    def get(self, key: str, read: Callable[[str], _T], default: _D, required: bool = False) -> _T | _D:
         """The value of a scalar key through `read`, which raises InputError for what it refuses."""
         node = self.raw(key)
         if node is None:
@@ -239,7 +240,7 @@ class Section:
             return default
         return self.value(key, node, read, default)
 
-    def value(self, key: str, node: Node, read: Callable[[str], _T], default: _T) -> _T:
+    def value(self, key: str, node: Node, read: Callable[[str], _T], default: _D) -> _T | _D:
         """As `get`, for a node at hand (an item of a list)."""
         if not isinstance(node, Scalar):
             shape = "a list" if isinstance(node, Listing) else "a mapping"
@@ -261,11 +262,12 @@ class Section:
         if node is None:
             return default
         if not isinstance(node, Listing):
-            return self.value(key, node, lambda text: (read(text),), default)
+            one = self.value(key, node, read, None)
+            return default if one is None else (one,)
         if not node.items:
             self.complain(key, "is an empty list", "at least one value")
-        found = [self.value(key, item, lambda text: (read(text),), ()) for item in node.items]
-        return tuple(value for values in found for value in values) or default
+        found = [self.value(key, item, read, None) for item in node.items]
+        return tuple(value for value in found if value is not None) or default
 
     def section(self, key: str) -> Section | None:
         """The mapping behind `key`; an empty value counts as an empty mapping; None when absent or of another shape."""
