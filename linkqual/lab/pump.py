@@ -1,0 +1,155 @@
+"""The process that carries packets across links: reads them at one tunnel end, lets the line do its work, writes them at the other.
+
+One pump serves all links of one direction, so a busy reverse never delays forward. It counts into memory it shares with the lab:
+the counters are the truth a measurement is checked against. Floor 3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from mmap import mmap
+from time import monotonic_ns
+from typing import NoReturn, Protocol
+
+from linkqual.impair import LOST, Impairer
+
+PROTOCOLS = ("udp", "tcp", "icmp", "other")
+# one row of int64 counters a lane: seen, dropped and duplicated by protocol, then these
+SEEN, DROPPED, DUPLICATED, REORDERED, FAILED, LATEST_NS = 0, 4, 8, 12, 13, 14
+COLUMNS = 16
+_BATCH = 64  # packets read before looking at the clock for those due
+_LARGEST = 65_535
+_PR_SET_TIMERSLACK = 29
+_KINDS = [3] * 256  # IP protocol number -> index in PROTOCOLS
+_KINDS[17], _KINDS[6], _KINDS[1], _KINDS[58] = 0, 1, 2, 2
+_Waiting = tuple[int, int, bytes]  # due, number in the order of arrival, packet
+
+
+class Queue(Protocol):
+    """Packets under way, the first one due in front."""
+
+    def put(self, item: _Waiting) -> None: ...
+    def first_due(self) -> int | None: ...
+    def take(self) -> _Waiting: ...
+
+
+class _InOrder:
+    """Nobody overtakes: due times ascend by themselves."""
+
+    def __init__(self) -> None:
+        self._items: deque[_Waiting] = deque()
+        self.put, self.take = self._items.append, self._items.popleft
+
+    def first_due(self) -> int | None:
+        return self._items[0][0] if self._items else None
+
+
+class _ByDue:
+    """Packets leave by their due time; equal ones in the order of arrival."""
+
+    def __init__(self) -> None:
+        self._items: list[_Waiting] = []
+
+    def put(self, item: _Waiting) -> None:
+        heappush(self._items, item)
+
+    def take(self) -> _Waiting:
+        return heappop(self._items)
+
+    def first_due(self) -> int | None:
+        return self._items[0][0] if self._items else None
+
+
+class Lane:
+    """One direction of one link: descriptors of both tunnel ends, what happens between, a row of counters."""
+
+    def __init__(self, source: int, target: int, impairer: Impairer, counters: memoryview) -> None:
+        self.source, self.target, self.impairer, self.counters = source, target, impairer, counters
+        self.queue: Queue = _InOrder() if impairer.impairment.keeps_order else _ByDue()
+        self._number = self._newest = 0
+
+    def read(self) -> None:
+        """Take what waits at the source, and decide what becomes of it."""
+        counters, one, put = self.counters, self.impairer.one, self.queue.put
+        for _ in range(_BATCH):
+            try:
+                packet = os.read(self.source, _LARGEST)
+            except OSError:  # nothing more waits (EAGAIN), or the interface is down
+                return
+            now = monotonic_ns()
+            if len(packet) < 20 or ((v6 := packet[0] >= 0x60) and (len(packet) < 40 or packet[24] == 0xFF)):
+                continue  # the kernel's own multicast reports are no traffic of the line
+            kind = _KINDS[packet[6] if v6 else packet[9]]
+            counters[SEEN + kind] += 1
+            due, copied = one(now)
+            if due == LOST:
+                counters[DROPPED + kind] += 1
+                continue
+            self._number += 1
+            put((due, self._number, packet))
+            if copied:
+                counters[DUPLICATED + kind] += 1
+                put((due, self._number, packet))
+
+    def write(self) -> None:
+        """Hand on what is due."""
+        counters, queue, target = self.counters, self.queue, self.target
+        while (due := queue.first_due()) is not None and due <= (now := monotonic_ns()):
+            _, number, packet = queue.take()
+            counters[LATEST_NS] = max(counters[LATEST_NS], now - due)
+            if number < self._newest:
+                counters[REORDERED] += 1
+            else:
+                self._newest = number
+            try:
+                os.write(target, packet)
+            except OSError:
+                counters[FAILED] += 1
+
+
+def run(lanes: Sequence[Lane]) -> NoReturn:
+    """Carry packets until a signal ends the process."""
+    sources = {lane.source: lane for lane in lanes}
+    waiting = list(sources)
+    while True:
+        now = monotonic_ns()
+        dues = [due for lane in lanes if (due := lane.queue.first_due()) is not None]
+        pause = max(0, min(dues) - now) / 1e9 if dues else None
+        for fd in select.select(waiting, (), (), pause)[0]:
+            sources[fd].read()
+        for lane in lanes:
+            lane.write()
+
+
+def spawn(lanes: Sequence[Lane]) -> int:
+    """Fork a pump for these lanes; its pid. It dies of SIGTERM, and with the isolation it runs in."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the lab ends it in order
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        with contextlib.suppress(OSError):  # root only; elsewhere the pump is one process among others
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
+        gc.disable()  # no cycles here, and a collection would hold packets up
+        run(lanes)
+    finally:
+        os._exit(70)
+
+
+def counters(lanes: int) -> tuple[mmap, list[memoryview]]:
+    """Shared memory for `lanes` rows of counters, and each row as 64-bit integers."""
+    size = COLUMNS * 8
+    memory = mmap(-1, max(1, lanes) * size)
+    view = memoryview(memory).cast("q")
+    return memory, [view[i * COLUMNS : (i + 1) * COLUMNS] for i in range(lanes)]
