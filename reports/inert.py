@@ -28,8 +28,7 @@ _PLAIN = {
 
 
 def inert(text: str) -> str:
-    """
-    The same text with everything that could steer a terminal or turn a line around shown as an escape (`\\x1b`, `\\u202e`).
+    r"""The same text, with what could steer a terminal or turn a line around shown as an escape (`\x1b`, `\u202e`).
 
     Line breaks and tabs become one space: a report decides on its own lines.
     """
@@ -45,7 +44,7 @@ def _shown(char: str) -> str:
 
 
 def plain(text: str) -> str:
-    """ASCII only, nothing lost: known signs by their usual stand-in, accents dropped, the rest as `\\uXXXX`."""
+    r"""ASCII only, nothing lost: known signs by their usual stand-in, accents dropped, the rest as `\uXXXX`."""
     stood_in = "".join(_PLAIN.get(char, char) for char in text)
     folded = unicodedata.normalize("NFKD", stood_in)
     kept = "".join(char for char in folded if not unicodedata.combining(char))

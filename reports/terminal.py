@@ -1,5 +1,4 @@
-"""
-The closing table: a dozen lines that can be read from two metres, one sentence a finding that needs it, the verdict.
+"""The closing table: a dozen lines that can be read from two metres, one sentence a finding that needs it, the verdict.
 
 Colour is never needed: every outcome is a word and a symbol. `unicode=False` gives pure ASCII, nothing lost.
 """
@@ -8,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rich.cells import cell_len
-
-from linkqual.model import Direction, Finding, Outcome, Qualification
 from linkqual.reports import wording
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
+from rich.cells import cell_len
+
+from linkqual.model import Direction, Finding, Outcome, Qualification
 from linkqual.units import format_duration
 
 MINIMUM_WIDTH = 40
@@ -25,6 +24,8 @@ _COLOURS = {
     Outcome.NOT_JUDGED: "2",
 }
 _SHORT = {Direction.FORWARD: "fwd", Direction.REVERSE: "rev", Direction.ROUND_TRIP: "both"}
+_LEVELS = ("full", "short", "tight")  # of detail, until a finding fits one line
+_KEY = "→ forward   ← reverse   ⇄ round trip   * advisory"
 _RIGHT = frozenset({2, 5})  # value and n
 
 
@@ -53,8 +54,7 @@ class _Style:
 def render(
     q: Qualification, width: int = 100, color: bool = False, *, unicode: bool = True, report: str | None = None
 ) -> str:
-    """
-    The whole closing view, lines ended by one newline.
+    """The whole closing view, lines ended by one newline.
 
     `width` in columns (at least 40; at 80 and more every finding is one line), `color`: ANSI colours, `unicode`: whether the
     terminal shows more than ASCII, `report`: where the page for the carrier was written.
@@ -88,31 +88,35 @@ def _table(q: Qualification, style: _Style) -> list[str]:
     findings = wording.findings_of(q)
     if not findings:
         return []
-    for short in (False, True):
-        rows = [_heads(findings, short), *(_row(finding, style, short) for finding in findings)]
+    for level in _LEVELS:
+        rows = [_heads(findings, level), *(_row(finding, style, level) for finding in findings)]
         rows = [[style.text(cell) for cell in row] for row in rows]
         sizes = widths(rows)
-        gap = 3 if sum(sizes) + 3 * 6 <= style.width else 2 if sum(sizes) + 2 * 6 <= style.width else 1
-        if sum(sizes) + gap * 6 <= style.width:
-            return _lines(rows, sizes, gap, findings, style)
+        room = style.width - sum(sizes)
+        gap = min(3, room // (len(sizes) - 1))
+        if gap >= 1:
+            key = [style.paint(style.text(_KEY), "2")] if level == "tight" else []
+            return _lines(rows, sizes, gap, findings, style) + key
     return _stacked(findings, style)
 
 
-def _heads(findings: tuple[Finding, ...], short: bool) -> list[str]:
-    levels = {f.estimate.confidence for f in findings if f.estimate and wording.interval_words(f.estimate)}
-    level = f"{max(levels) * 100:.4g} % " if len(levels) == 1 else ""
-    return ["metric", "" if short else "direction", "value", f"{level}interval", "limit", "n", "outcome"]
+def _heads(findings: tuple[Finding, ...], level: str) -> list[str]:
+    confidences = {f.estimate.confidence for f in findings if f.estimate and wording.interval_words(f.estimate)}
+    sure = f"{max(confidences) * 100:.4g} % " if len(confidences) == 1 else ""
+    return ["metric", "direction" if level == "full" else "", "value", f"{sure}interval", "limit", "n", "outcome"]
 
 
-def _row(finding: Finding, style: _Style, short: bool) -> list[str]:
+def _row(finding: Finding, style: _Style, level: str) -> list[str]:
     objective = finding.objective
-    direction = _SHORT[objective.direction] if short else str(objective.direction)
-    advisory = "" if objective.required else " (advisory)" if not short else " (adv.)"
+    arrow = wording.ARROWS[objective.direction]
+    word = {"full": str(objective.direction), "short": _SHORT[objective.direction], "tight": ""}[level]
+    advisory = "" if objective.required else {"full": " (advisory)", "short": " (adv.)", "tight": "*"}[level]
+    interval = wording.interval_words(finding.estimate)
     return [
-        wording.metric_title(objective),
-        f"{wording.ARROWS[objective.direction]} {direction}" if style.unicode else direction,
+        wording.metric_title(objective, short=level == "tight"),
+        f"{arrow} {word}".rstrip() if style.unicode or not word else word,
         wording.value_words(finding),
-        wording.interval_words(finding.estimate),
+        interval.replace(" … ", "…") if level == "tight" else interval,
         wording.limit_words(objective),
         wording.sample_words(finding),
         f"{style.symbol(finding.outcome)} {wording.SIGNS[finding.outcome].word}{advisory}",
@@ -141,7 +145,7 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
     """Too narrow for one line a finding: outcome and metric first, the numbers beneath."""
     lines = []
     for finding in findings:
-        metric, direction, value, interval, limit, n, outcome = _row(finding, style, short=False)
+        metric, direction, value, interval, limit, n, outcome = _row(finding, style, "full")
         lines.append(style.paint(style.text(f"{outcome}  {metric}, {direction}"), f"1;{_COLOURS[finding.outcome]}"))
         parts = [value, f"({interval})" if interval else "", f"limit {limit}", f"n {n}"]
         lines += wrap(style.text(" ".join(part for part in parts if part)), style.width, "    ", "    ")
@@ -154,8 +158,8 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
 def _sentences(q: Qualification, style: _Style) -> list[str]:
     lines: list[str] = []
     for remark in wording.remarks(q, (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.NO_DATA)):
-        head = f"{style.symbol(remark.outcome)} {style.text(remark.subject)}: "
-        found = wrap(style.text(remark.because), style.width, head, "  ")
+        head = f"{style.symbol(remark.outcome)} {style.text(remark.subject(len(wording.findings_of(q))))}:"
+        found = wrap(f"{head} {style.text(remark.because)}", style.width, "", "  ")
         lines += _painted(found, head, f"1;{_COLOURS[remark.outcome]}", style)
         if remark.decide:
             lines += wrap(style.text(f"To decide: {remark.decide}"), style.width, "  ", "  ")
@@ -170,6 +174,8 @@ def _sentences(q: Qualification, style: _Style) -> list[str]:
 
 def _painted(lines: list[str], head: str, codes: str, style: _Style) -> list[str]:
     first, *rest = lines
+    if not first.startswith(head):  # a long one, wrapped
+        return [style.paint(first, codes), *rest]
     return [style.paint(head, codes) + first.removeprefix(head), *rest]
 
 

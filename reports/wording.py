@@ -30,6 +30,7 @@ SIGNS: dict[Outcome, Sign] = {
     Outcome.NOT_JUDGED: Sign("NOT JUDGED", "·", "-", "not-judged"),
 }
 ARROWS: dict[Direction, str] = {Direction.FORWARD: "→", Direction.REVERSE: "←", Direction.ROUND_TRIP: "⇄"}
+SHORT_TITLES = {"round_trip_delay": "RTT", "one_way_delay": "one-way", "pdv": "PDV", "ipdv": "IPDV"}
 STATISTICS = {"ratio": "", "mean": "mean", "min": "minimum", "max": "maximum"}
 
 
@@ -52,10 +53,12 @@ def unit_of(objective: Objective) -> str:
     return metric.unit if metric else ""
 
 
-def metric_title(objective: Objective) -> str:
-    """ "jitter (PDV) p99.9", "loss"."""
+def metric_title(objective: Objective, short: bool = False) -> str:
+    """ "jitter (PDV) p99.9", "loss"; short: "PDV p99.9"."""
     metric = METRICS.get(objective.metric)
     title = metric.title if metric else objective.metric
+    if short:
+        title = SHORT_TITLES.get(objective.metric, title)
     return f"{title} {STATISTICS.get(objective.statistic, objective.statistic)}".rstrip()
 
 
@@ -141,13 +144,16 @@ class Remark:
     because: str
     decide: str
 
-    @property
-    def subject(self) -> str:
-        """ "loss, forward and reverse", "loss and reordered, forward"."""
+    def subject(self, total: int) -> str:
+        """ "loss, forward and reverse", "loss, forward; reordered, forward"; all `total` findings are not listed."""
+        if len(self.findings) == total > 2:
+            return f"all {total} findings"
         directions: dict[str, list[str]] = {}
         for finding in self.findings:
-            directions.setdefault(metric_title(finding.objective), []).append(str(finding.objective.direction))
-        return "; ".join(f"{title}, {' and '.join(names)}" for title, names in directions.items())
+            names = directions.setdefault(metric_title(finding.objective), [])
+            if finding.objective.direction is not Direction.ROUND_TRIP:
+                names.append(str(finding.objective.direction))
+        return "; ".join(", ".join(filter(None, (title, " and ".join(names)))) for title, names in directions.items())
 
 
 def remarks(qualification: Qualification, outcomes: Iterable[Outcome]) -> list[Remark]:
@@ -211,3 +217,9 @@ def zone_of(qualification: Qualification) -> tzinfo | None:
 def moment(ns: int, zone: tzinfo = UTC) -> datetime:
     """An instant to the second, in a zone."""
     return datetime.fromtimestamp(ns // NS_PER_S, zone)
+
+
+def moment_words(ns: int, zone: tzinfo | None = None, fraction: int = 0) -> str:
+    """ "2026-11-30 07:17:56" of UTC or of a zone; with `fraction` digits of the second."""
+    tail = f".{ns % NS_PER_S:09d}"[: fraction + 1] if fraction else ""
+    return f"{moment(ns, zone or UTC):%Y-%m-%d %H:%M:%S}{tail}"

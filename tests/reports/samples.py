@@ -9,7 +9,7 @@ import numpy as np
 
 from linkqual import model as m
 from linkqual.model import Direction, Outcome, Relation
-from tests.reports.traffic import MS, SECOND, Traffic, summary, traffic
+from tests.reports.traffic import MS, SECOND, Traffic, histogram, summary, traffic
 
 START = 1_796_023_076_123_456_789  # 2026-11-30T07:17:56Z
 FORWARD, REVERSE, ROUND_TRIP = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
@@ -142,8 +142,6 @@ CONDITIONS = m.Conditions(
 
 def stamp(t: Traffic, stopped_by: str, decisions: tuple[m.Decision, ...] = (), **changes: object) -> m.Measurement:
     late = traffic(5, 4000, 1000, start_ns=0, forward_ns=2_000, jitter_ns=900).forward
-    from tests.reports.traffic import histogram
-
     result = m.StampResult(summary(t), t.rate_pps, 128, SECOND, lateness=histogram(late), family=7)
     result = replace(result, stopped_by=stopped_by, decisions=decisions)
     measurement = m.Measurement(STAMP, t.start_ns, int(t.seconds * SECOND), stamp=result, conditions=CONDITIONS)
@@ -236,20 +234,18 @@ def path(symmetric: bool = True, v6: bool = False) -> m.Measurement:
     return m.Measurement(PATH, START + 130 * SECOND, 9 * SECOND, path=result, conditions=CONDITIONS)
 
 
-def finding(
+def finding(  # numbers: value, low, high, n
     objective: m.Objective,
     outcome: Outcome,
     because: str,
-    value: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    n: int = 0,
+    *numbers: float,
     **changes: object,
 ) -> m.Finding:
     unit = {"loss_ratio": "ratio", "reordered_ratio": "ratio", "throughput": "bit/s"}.get(objective.metric, "ns")
-    estimate = (
-        None if value is None else m.Estimate(value, low, high, objective.confidence, n, unit, "order statistics")
-    )
+    estimate = None
+    if numbers:
+        value, low, high, n = numbers
+        estimate = m.Estimate(value, low, high, objective.confidence, int(n), unit, "order statistics")
     step = "throughput" if objective.metric == "throughput" else "stamp"
     rule = m.Rule.NONE if estimate is None else m.Rule.SEQUENTIAL if step == "stamp" else m.Rule.EXACT
     return replace(m.Finding(objective, outcome, because, estimate, rule=rule, step=step), **changes)  # type: ignore[arg-type]

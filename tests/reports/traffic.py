@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from linkqual.stats.histogram import LogLinear
 
 from linkqual.model import Direction, Histogram, LossEvent, Slice, Summary, Tally
+from linkqual.stats.histogram import Even, LogLinear
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -51,7 +51,8 @@ def traffic(
     def delays(base: int) -> Delays:
         busy = 1 + 0.6 * np.sin(np.linspace(0, 9, packets))
         values = base + rng.gamma(1.6, jitter_ns, packets) * busy
-        values[rng.random(packets) < spikes] += rng.gamma(2.0, jitter_ns * 12)
+        spiky = np.flatnonzero(rng.random(packets) < spikes)
+        values[spiky] += rng.gamma(2.0, jitter_ns * 6, len(spiky))
         return values.astype(np.int64)
 
     lost = {"forward": np.zeros(packets, bool), "reverse": np.zeros(packets, bool)}
@@ -71,6 +72,12 @@ def traffic(
 
 def histogram(values: Delays) -> Histogram:
     counter = LogLinear()
+    counter.add(values)
+    return counter.data()
+
+
+def even(values: Delays) -> Histogram:
+    counter = Even()
     counter.add(values)
     return counter.data()
 
@@ -113,6 +120,11 @@ def summary(t: Traffic, slices: int = 240) -> Summary:
         forward_delay=histogram(t.forward[~t.lost_forward]),
         reverse_delay=histogram(t.reverse[back]),
         residence=histogram(np.full(int(back.sum()), 6_200, np.int64)),
+        variation={
+            "forward": even(t.forward[~t.lost_forward]),
+            "reverse": even(t.reverse[back]),
+            "round-trip": even((t.forward + t.reverse)[back]),
+        },
         ipdv=ipdv,
         jitter_rfc3550_ns={"forward": 21_340.0, "reverse": 22_180.0},
         loss={"forward": tally(t.lost_forward), "reverse": tally(t.lost_reverse[~t.lost_forward])},
@@ -122,6 +134,7 @@ def summary(t: Traffic, slices: int = 240) -> Summary:
             for event in _events(t, direction, lost)
         ),
         slices=tuple(_slice(t, part) for part in np.array_split(np.arange(len(back)), slices)),
+        slice_ns=int(len(back) / slices * step),
         forward_hops={"61": len(back)},
         reverse_hops={"60": int(back.sum())},
     )

@@ -1,0 +1,79 @@
+"""`report.html`: one self-contained page. No script, no font, no picture from elsewhere; a policy in its head forbids them.
+
+Everything that came from outside (names, messages, addresses) is escaped by the template engine and made inert first.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from linkqual.reports import wording
+from linkqual.reports.inert import inert
+from linkqual.reports.sections import sections
+from markupsafe import Markup
+
+from linkqual import units
+from linkqual.metrics import METRICS
+from linkqual.model import Direction, Outcome, Qualification
+
+
+def render(q: Qualification) -> str:
+    """The page as a string to be written as UTF-8."""
+    page: str = _environment().get_template("report.html").render(q=q, **sections(q))
+    return page
+
+
+def _finalize(value: Any) -> Any:
+    """Every value on its way into the page: controls and bidi overrides shown, markup of our own left alone."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return inert(value)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("linkqual.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "duration": units.format_duration,
+        "rate": units.format_rate,
+        "ratio": units.format_ratio,
+        "count": units.format_count,
+        "size": units.format_size,
+        "pps": units.format_packet_rate,
+        "moment": wording.moment_words,
+        "metric": wording.metric_title,
+        "limit": wording.limit_words,
+        "interval": wording.interval_words,
+        "value": wording.value_words,
+        "sample": wording.sample_words,
+        "sign": wording.SIGNS.__getitem__,
+        "arrow": wording.ARROWS.__getitem__,
+        "json": _scalar,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+    }
+    environment.globals |= {"METRICS": METRICS, "Direction": Direction, "Outcome": Outcome, "zip": zip}
+    return environment
+
+
+def _scalar(value: Any) -> str:
+    """A setting or counter as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "—"
+    if isinstance(value, int):
+        return units.format_count(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_scalar, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_scalar(item)}" for key, item in value.items())
+    return str(value)
