@@ -37,11 +37,13 @@ def unfit(records: Records, expected: Stamp | None = None) -> Bools:
     `expected`: stamps every row must have from kernel or NIC (low or high half alike); None: the default rule.
     """
     good = _good_stamps(records)
-    received = records["fate"] == Fate.RECEIVED
+    received: Bools = records["fate"] == Fate.RECEIVED
     if expected is None:
-        return received & ((good & int(_WITHOUT_T3)) == int(_WITHOUT_T3)) & ((good & int(Stamp.T3_KERNEL)) == 0)
-    wanted = (int(expected) | int(expected) >> 4) & 15
-    return received & ((good & wanted) != wanted)
+        lacking: Bools = ((good & int(_WITHOUT_T3)) == int(_WITHOUT_T3)) & ((good & int(Stamp.T3_KERNEL)) == 0)
+    else:
+        wanted = (int(expected) | int(expected) >> 4) & 15
+        lacking = (good & wanted) != wanted
+    return received & lacking
 
 
 def _difference(later: Ints, earlier: Ints, defined: Bools) -> Ints:

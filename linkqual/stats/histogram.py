@@ -59,7 +59,8 @@ def _exact_sum(values: Ints) -> int:
 
 def _present(values: npt.ArrayLike) -> Ints:
     array = np.asarray(values, dtype=np.int64)
-    return array[array != ABSENT]
+    present: Ints = array[array != ABSENT]
+    return present
 
 
 class _Moments:
@@ -154,12 +155,13 @@ class LogLinear(_Moments):
 
 
 class Even(_Moments):
-    """Even buckets [i w, (i + 1) w) with the smallest w = 1, 2, 4, ... that leaves at most EVEN_LIMIT of them occupied."""
+    """Even buckets [i w, (i + 1) w) with the smallest w = 1, 2, 4, ... that leaves at most `limit` of them occupied."""
 
-    __slots__ = ("_counts", "_indices", "_shift")
+    __slots__ = ("_counts", "_indices", "_limit", "_shift")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = EVEN_LIMIT) -> None:
         super().__init__()
+        self._limit = limit
         self._shift = 0
         self._indices: Ints = np.zeros(0, np.int64)  # sorted
         self._counts: Ints = np.zeros(0, np.int64)
@@ -181,7 +183,7 @@ class Even(_Moments):
         index = np.concatenate([self._indices >> (common - self._shift), indices >> (common - shift)])
         self._indices, self._counts = _grouped(index, np.concatenate([self._counts, counts]))
         self._shift = common
-        while self._indices.size > EVEN_LIMIT:
+        while self._indices.size > self._limit:
             self._shift += 1
             self._indices, self._counts = _grouped(self._indices >> 1, self._counts)
 

@@ -65,29 +65,32 @@ def trials(records: Records, objective: Objective, state: State, expected: Stamp
     sent = records[records["fate"] != Fate.UNSENT]
     lost = _lost(sent, objective.direction)
     if objective.metric == "loss_ratio":
-        return lost[_possible(sent, objective.direction)]
+        return _pick(lost, _possible(sent, objective.direction))
     assert objective.limit is not None
     values = _values(delay.delays(sent, objective.direction, expected), objective.metric, state)
-    bad = lost | ((values != ABSENT) & (values > objective.limit))
-    judged = _possible(sent, objective.direction) & (lost | (values != ABSENT))
-    return bad[judged]
+    bad: Bools = lost | ((values != ABSENT) & (values > objective.limit))
+    judged: Bools = _possible(sent, objective.direction) & (lost | (values != ABSENT))
+    return _pick(bad, judged)
+
+
+def _pick(column: Bools, where: Bools) -> Bools:
+    picked: Bools = column[where]
+    return picked
 
 
 def _lost(sent: Records, direction: Direction) -> Bools:
-    fate = sent["fate"]
-    unknown: Bools = fate == Fate.LOST
-    if direction is Direction.FORWARD:
-        return unknown | (fate == Fate.LOST_FORWARD)
-    if direction is Direction.REVERSE:
-        return unknown | (fate == Fate.LOST_REVERSE)
-    return fate != Fate.RECEIVED
+    own = {
+        Direction.FORWARD: (Fate.LOST, Fate.LOST_FORWARD),
+        Direction.REVERSE: (Fate.LOST, Fate.LOST_REVERSE),
+        Direction.ROUND_TRIP: (Fate.LOST, Fate.LOST_FORWARD, Fate.LOST_REVERSE),
+    }
+    return np.isin(sent["fate"], own[direction])
 
 
 def _possible(sent: Records, direction: Direction) -> Bools:
     """Packets that met this direction at all."""
-    if direction is Direction.REVERSE:
-        return sent["fate"] != Fate.LOST_FORWARD
-    return np.ones(sent.shape, np.bool_)
+    missed = [Fate.LOST_FORWARD] if direction is Direction.REVERSE else []
+    return np.isin(sent["fate"], missed, invert=True)
 
 
 def _values(delays: Ints, metric: str, state: State) -> Ints:

@@ -1,0 +1,186 @@
+"""From packets to a `Summary`: one pass over chunks in order of sequence number, in flat memory.
+
+`Summarizer` counts while packets arrive; `merge` joins two summaries (`stats.merging`). Floor 1, pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from linkqual.model import Direction, Edge, Histogram, Objective, Summary, Tally
+from linkqual.records import ABSENT, RECORD, Fate, Records, Stamp
+from linkqual.stats import delay, loss_events, slices, tally, trials
+from linkqual.stats.arrivals import Arrivals
+from linkqual.stats.histogram import Even, LogLinear
+from linkqual.stats.merging import COUNTS, least, merge, most
+
+__all__ = ["BLOCK", "START_SLICE_NS", "Summarizer", "merge"]
+
+START_SLICE_NS = 100_000_000
+BLOCK = 8192  # rows worked on at a time: small chunks are gathered first
+
+FORWARD, REVERSE, ROUND_TRIP = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
+_LOSS = {each: Objective("loss_ratio", "ratio", each, 0.0) for each in Direction}
+
+Ints = npt.NDArray[np.int64]
+
+
+class Summarizer:
+    """Summarises one packet stream."""
+
+    def __init__(
+        self,
+        objectives: Sequence[Objective] = (),
+        gap: int = 1,
+        start_slice_ns: int = START_SLICE_NS,
+        expected: Stamp | None = None,
+    ) -> None:
+        """`gap`: good packets that end a loss event. `expected`: stamps a row must have to count in delays (`delay.unfit`)."""
+        self._objectives = tuple(each for each in objectives if trials.supported(each))
+        self._gap = gap
+        self._expected = expected
+        self._gathered: list[Records] = []
+        self._gathered_rows = 0
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._first_ns: int | None = None
+        self._last_ns: int | None = None
+        self._delays = {each: LogLinear() for each in Direction}
+        self._variation = {each: Even() for each in Direction}
+        self._ipdv = {each: LogLinear() for each in Direction}
+        self._residence = LogLinear()
+        self._ends: dict[Direction, list[int]] = {each: [] for each in Direction}  # delay of first and last packet sent
+        self._far = Arrivals()
+        self._near = Arrivals(delay_columns=2)  # reverse, round trip
+        self._loss = {each: Tally(gap=gap) for each in Direction}
+        self._over = {each.key: Tally(gap=gap) for each in self._objectives}
+        self._states: dict[str, trials.State] = {each.key: {} for each in self._objectives}
+        self._events = loss_events.LossEvents(gap)
+        self._slices = slices.Slices(start_slice_ns)
+        self._hops = {each: np.zeros(256, np.int64) for each in ("forward_ttl", "reverse_ttl")}
+
+    def add(self, records: Records) -> None:
+        """Take the next rows; chunks come in order of sequence number and may be of any size. The rows are copied."""
+        if records.size:
+            self._gathered.append(records.copy())
+            self._gathered_rows += records.size
+        if self._gathered_rows >= BLOCK:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._gathered:
+            rows = np.concatenate(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
+            self._gathered, self._gathered_rows = [], 0
+            self._count(rows.astype(RECORD, copy=False))
+
+    def _count(self, records: Records) -> None:
+        sent = records[records["fate"] != Fate.UNSENT]
+        self._counts["unsent"] += records.size - sent.size
+        for objective in self._objectives:
+            bad = trials.trials(records, objective, self._states[objective.key], self._expected)
+            self._over[objective.key] = tally.merge(self._over[objective.key], tally.tally(bad, self._gap))
+        if not sent.size:
+            return
+        self._count_fates(sent)
+        for direction, objective in _LOSS.items():
+            bad = trials.trials(sent, objective, {})
+            self._loss[direction] = tally.merge(self._loss[direction], tally.tally(bad, self._gap))
+        self._events.add(sent)
+        columns = {each: delay.delays(sent, each, self._expected) for each in Direction}
+        self._count_delays(columns)
+        self._residence.add(delay.residence(sent, self._expected))
+        self._count_arrivals(sent, columns)
+        self._slices.add(sent, columns[ROUND_TRIP], columns[FORWARD], columns[REVERSE])
+
+    def _count_fates(self, sent: Records) -> None:
+        fates = np.bincount(sent["fate"], minlength=len(Fate)).tolist()
+        counts = self._counts
+        counts["sent"] += sent.size
+        counts["received"] += fates[Fate.RECEIVED]
+        counts["lost_forward"] += fates[Fate.LOST_FORWARD]
+        counts["lost_reverse"] += fates[Fate.LOST_REVERSE]
+        counts["lost"] += fates[Fate.LOST]
+        received = sent["fate"] == Fate.RECEIVED
+        counts["late"] += int((~received & (sent["received_ns"] != ABSENT)).sum())
+        counts["unstamped"] += int(delay.unfit(sent, self._expected).sum())
+        counts["duplicates_forward"] += int(sent["forward_copies"].sum(dtype=np.int64))
+        counts["duplicates_reverse"] += int(sent["reverse_copies"].sum(dtype=np.int64))
+        for name in self._hops:
+            self._hops[name] += np.bincount(sent[name][received], minlength=256)
+        stamps = sent["sent_ns"][sent["sent_ns"] != ABSENT]
+        if stamps.size:
+            self._first_ns = least(self._first_ns, int(stamps.min()))
+            self._last_ns = most(self._last_ns, int(stamps.max()))
+
+    def _count_delays(self, columns: Mapping[Direction, Ints]) -> None:
+        for direction, column in columns.items():
+            self._delays[direction].add(column)
+            self._variation[direction].add(column)
+            ends = self._ends[direction]
+            steps = delay.ipdv(column, ends[1] if ends else ABSENT)
+            self._ipdv[direction].add(np.where(steps == ABSENT, ABSENT, np.abs(steps)))
+            self._ends[direction] = [ends[0] if ends else int(column[0]), int(column[-1])]
+
+    def _count_arrivals(self, sent: Records, columns: Mapping[Direction, Ints]) -> None:
+        fate = sent["fate"]
+        reached = (fate == Fate.RECEIVED) | (fate == Fate.LOST_REVERSE)
+        self._far.add(sent["seq"][reached], sent["far_seq"][reached], columns[FORWARD][reached])
+        came = fate == Fate.RECEIVED
+        order = np.where(sent["far_seq"] == ABSENT, sent["seq"], sent["far_seq"])[came]
+        self._near.add(order, sent["arrival"][came], columns[REVERSE][came], columns[ROUND_TRIP][came])
+
+    def summary(self) -> Summary:
+        """What was counted so far; counting may go on."""
+        self._settle()
+        far, near = self._far.closed(), self._near.closed()
+        variation = {each: found.data() for each, found in self._variation.items()}
+        delays = {each: found.data() for each, found in self._delays.items()}
+        return Summary(
+            **self._counts,
+            reordered_forward=far.reordered,
+            reordered_reverse=near.reordered,
+            first_sent_ns=self._first_ns,
+            last_sent_ns=self._last_ns,
+            round_trip_delay=delays[ROUND_TRIP],
+            forward_delay=delays[FORWARD],
+            reverse_delay=delays[REVERSE],
+            residence=self._residence.data(),
+            variation=_present(variation),
+            ipdv=_present({each: found.data() for each, found in self._ipdv.items()}),
+            jitter_rfc3550_ns=self._jitter(far, near, delays),
+            loss={str(each): found for each, found in self._loss.items()},
+            over=dict(self._over),
+            loss_events=self._events.data(),
+            slices=self._slices.data(variation[FORWARD].minimum, variation[REVERSE].minimum),
+            slice_ns=self._slices.length_ns,
+            edges=self._edges(far, near),
+            forward_hops=_hops(self._hops["forward_ttl"]),
+            reverse_hops=_hops(self._hops["reverse_ttl"]),
+        )
+
+    def _jitter(self, far: Arrivals, near: Arrivals, delays: Mapping[Direction, Histogram]) -> dict[str, float]:
+        values = {FORWARD: far.jitter[0], REVERSE: near.jitter[0], ROUND_TRIP: near.jitter[1]}
+        return {str(each): value for each, value in values.items() if delays[each].n > 1}
+
+    def _edges(self, far: Arrivals, near: Arrivals) -> dict[str, Edge]:
+        if not self._counts["sent"]:
+            return {}
+        kinds: dict[Direction, tuple[Arrivals, int, bool]] = {
+            FORWARD: (far, 0, True),
+            REVERSE: (near, 0, True),
+            ROUND_TRIP: (near, 1, False),
+        }
+        return {
+            str(each): order.edge(kind, *self._ends[each], points=points)
+            for each, (order, kind, points) in kinds.items()
+        }
+
+
+def _present(found: Mapping[Direction, Histogram]) -> dict[str, Histogram]:
+    return {str(each): data for each, data in found.items() if data.n}
+
+
+def _hops(counts: Ints) -> dict[str, int]:
+    return {str(ttl): int(counts[ttl]) for ttl in np.flatnonzero(counts) if ttl}
