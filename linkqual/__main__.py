@@ -1,0 +1,7 @@
+"""`python -m linkqual`."""
+
+import sys
+
+from linkqual.cli import main
+
+sys.exit(main())

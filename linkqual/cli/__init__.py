@@ -1,0 +1,76 @@
+"""The command line: one small file a verb. Nothing heavy is imported before a verb runs. Floor 6."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import typer
+
+from linkqual import __version__
+from linkqual.cli import agent, doctor, judge, lab, measure, plan, probes, profiles, report, test
+from linkqual.cli.signals import Interrupted, raise_on_signals
+from linkqual.errors import ExitCode, LinkqualError
+
+app = typer.Typer(
+    name="linkqual",
+    help="Qualify a dedicated line for AI training or inference: real packets, both directions, a verdict with its proof.\n\n"
+    "  linkqual test --profile training          the embedded virtual line, to see how it works\n\n"
+    "  linkqual agent                            at the far end; prints the pairing line to paste\n\n"
+    "  linkqual test 'linkqual://...' --profile training --cir 10G --rtt-budget 12ms\n\n"
+    "Exit codes: 0 pass, 1 fail, 2 usage or profile error, 3 inconclusive, 4 no data.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"linkqual {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+for verb in (test, plan, measure, judge, report, agent, doctor, profiles, probes):
+    app.command(name=verb.__name__.rsplit(".", 1)[-1], help=verb.__doc__)(verb.run)
+app.add_typer(lab.app, name="lab")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code (see linkqual.errors)."""
+    raise_on_signals()
+    try:
+        app(arguments, standalone_mode=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
+    except LinkqualError as error:
+        say_error(error)
+        return error.exit_code
+    except Interrupted as stop:
+        typer.echo("linkqual: interrupted", err=True)
+        return 128 + stop.signal
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.NO_DATA
+    except Exception:  # a fault of ours must not look like the line's: exit code 1 means FAIL
+        traceback.print_exc()
+        typer.echo("linkqual: this is a fault of linkqual itself; please report the lines above", err=True)
+        return ExitCode.NO_DATA
+    return ExitCode.PASS
+
+
+def say_error(error: LinkqualError) -> None:
+    """One line what is wrong, one line what to do next."""
+    typer.echo(f"linkqual: {error.message}", err=True)
+    if error.hint:
+        typer.echo(f"  {error.hint}", err=True)

@@ -1,0 +1,66 @@
+"""The one command line that `test`, `measure` and `plan` have in common, declared once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from linkqual.cli import options
+from linkqual.cli.qualifying import Asked
+
+_LINK_FACTS = ("name", "vendor", "cir", "cir_reverse", "mtu", "rtt_budget")
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "peer": (options.Peer, None),
+    "profile": (options.ProfileName, "training"),
+    "line": (options.Line, None),
+    "token": (options.Token, None),
+    "cert": (options.Pin, None),
+    "link": (options.LinkFile, None),
+    "name": (options.Name, None),
+    "vendor": (options.Vendor, None),
+    "cir": (options.Cir, None),
+    "cir_reverse": (options.CirReverse, None),
+    "mtu": (options.Mtu, None),
+    "rtt_budget": (options.RttBudget, None),
+    "rate": (options.Rate, None),
+    "packets": (options.Packets, None),
+    "duration": (options.Duration, None),
+    "streams": (options.Streams, None),
+    "max_rate": (options.MaxRate, None),
+    "max_bytes": (options.MaxBytes, None),
+    "only": (options.Only, None),
+    "skip": (options.Skip, None),
+    "as_json": (options.AsJson, False),
+}
+_MEASURING: dict[str, tuple[Any, Any]] = {
+    "output": (options.Folder, None),
+    "zone": (options.Zone, "UTC"),
+}
+
+
+def asks(*, measuring: bool) -> Callable[[Callable[[Asked], int]], Callable[..., None]]:
+    """Give a verb the shared options, gathered into one `Asked`; what it returns becomes the exit code."""
+    wanted = _SHARED | (_MEASURING if measuring else {})
+
+    def decorate(verb: Callable[[Asked], int]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def run(**given: Any) -> None:
+            import typer
+
+            facts = tuple((key, given.pop(key)) for key in _LINK_FACTS)
+            for key in ("only", "skip"):
+                given[key] = tuple(given[key] or ())
+            raise typer.Exit(verb(Asked(link_facts=facts, **given)))
+
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer reads options from it
+            [
+                inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+                for key, (kind, default) in wanted.items()
+            ]
+        )
+        run.__annotations__ = {key: kind for key, (kind, _default) in wanted.items()}
+        return run
+
+    return decorate

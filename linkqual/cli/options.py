@@ -1,0 +1,171 @@
+"""Options that several verbs share, and the two ways of answering: for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON object on standard output.")]
+Peer = Annotated[
+    str | None,
+    typer.Argument(
+        help="The far end: the pairing line that `linkqual agent` printed, or HOST[:PORT]. "
+        "Without it the embedded virtual line is measured.",
+        show_default=False,
+    ),
+]
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile", "-p", metavar="NAME|FILE", help="The yardstick; `linkqual profiles` lists those shipped."
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Folder of this run. [default: a new one in ./runs]",
+        show_default=False,
+    ),
+]
+Zone = Annotated[
+    str, typer.Option("--zone", metavar="ZONE", help="IANA time zone shown beside UTC, such as Europe/Berlin.")
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token", envvar="LINKQUAL_TOKEN", help="Token of the agent, if not in the pairing line.", show_default=False
+    ),
+]
+Pin = Annotated[
+    str | None,
+    typer.Option(
+        "--cert",
+        metavar="sha256:HEX",
+        help="Fingerprint of the agent's certificate, if not in the pairing line.",
+        show_default=False,
+    ),
+]
+
+LinkFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--link",
+        metavar="FILE",
+        help="A link file: name, vendor, cir, mtu, rtt_budget, ends.",
+        show_default=False,
+    ),
+]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the line.", show_default=False)]
+Vendor = Annotated[str | None, typer.Option("--vendor", help="Who sells it.", show_default=False)]
+Cir = Annotated[
+    str | None,
+    typer.Option(
+        "--cir",
+        metavar="RATE",
+        help="Contracted rate, such as 10G or '800 Mbit/s'.",
+        show_default=False,
+    ),
+]
+CirReverse = Annotated[
+    str | None,
+    typer.Option(
+        "--cir-reverse",
+        metavar="RATE",
+        help="Contracted rate back, if different.",
+        show_default=False,
+    ),
+]
+Mtu = Annotated[
+    str | None,
+    typer.Option("--mtu", metavar="BYTES", help="Contracted IP MTU.", show_default=False),
+]
+RttBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--rtt-budget",
+        metavar="TIME",
+        help="Contracted round trip, such as '12 ms'.",
+        show_default=False,
+    ),
+]
+
+Rate = Annotated[
+    str | None,
+    typer.Option("--rate", metavar="PPS", help="Probe packets a second, such as 20k.", show_default=False),
+]
+Packets = Annotated[
+    str | None,
+    typer.Option("--packets", metavar="N", help="Send at most N probe packets.", show_default=False),
+]
+Duration = Annotated[
+    str | None,
+    typer.Option(
+        "--duration",
+        metavar="TIME",
+        help="Probe for a fixed time instead of until decided.",
+        show_default=False,
+    ),
+]
+Streams = Annotated[
+    str | None,
+    typer.Option(
+        "--streams",
+        metavar="N[,N]",
+        help="TCP streams of the throughput steps, such as 1,8.",
+        show_default=False,
+    ),
+]
+MaxRate = Annotated[
+    str | None,
+    typer.Option(
+        "--max-rate", metavar="RATE", help="No step offers more than this, per direction.", show_default=False
+    ),
+]
+MaxBytes = Annotated[
+    str | None,
+    typer.Option("--max-bytes", metavar="SIZE", help="The whole run sends no more than this.", show_default=False),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="PROBE",
+        help="Run only this probe (may be repeated).",
+        show_default=False,
+    ),
+]
+Skip = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--skip",
+        metavar="PROBE",
+        help="Leave this probe out (may be repeated).",
+        show_default=False,
+    ),
+]
+Line = Annotated[
+    str | None,
+    typer.Option(
+        "--line",
+        metavar="NAME|FILE",
+        help="Which embedded line; `linkqual lab lines` lists those shipped. [default: clean]",
+        show_default=False,
+    ),
+]
+
+
+def say_json(value: Any) -> None:
+    """One JSON object, readable, on standard output."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def say(lines: list[str] | tuple[str, ...]) -> None:
+    """Lines for people on standard output."""
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,246 @@
+"""What `test`, `measure` and `plan` share: read what was asked, find or make the far end, carry out, tell the result."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from linkqual.cli import read
+from linkqual.cli.signals import Gently
+from linkqual.errors import ExitCode, InputError, UsageError
+from linkqual.model import Outcome
+
+if TYPE_CHECKING:
+    from linkqual.lab.line import Line
+    from linkqual.model import Link, Plan, Profile, Qualification
+    from linkqual.net.control import Control
+    from linkqual.plan import PlanOptions
+    from linkqual.store import Run
+
+DEFAULT_LINE = "clean"
+EXIT_CODES = {
+    Outcome.PASS: ExitCode.PASS,
+    Outcome.FAIL: ExitCode.FAIL,
+    Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    Outcome.NO_DATA: ExitCode.NO_DATA,
+    Outcome.NOT_JUDGED: ExitCode.NO_DATA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line, as typed."""
+
+    peer: str | None
+    profile: str
+    line: str | None = None
+    link: Path | None = None
+    link_facts: tuple[tuple[str, str | None], ...] = ()
+    token: str | None = None
+    cert: str | None = None
+    rate: str | None = None
+    packets: str | None = None
+    duration: str | None = None
+    streams: str | None = None
+    max_rate: str | None = None
+    max_bytes: str | None = None
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    output: Path | None = None
+    zone: str = "UTC"
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The command line, understood: everything that can be wrong without a packet sent has been found."""
+
+    profile: Profile
+    link: Link
+    plan: Plan
+    line: Line | None  # the embedded line, without a peer
+
+
+def prepare(asked: Asked) -> Prepared:
+    """Read profile, line and link, and make the plan. Raises UsageError or InputError."""
+    from linkqual import plan as planner
+
+    if asked.peer is not None and asked.line is not None:
+        raise UsageError("--line chooses an embedded line, but a peer is given too", hint="leave out one of them")
+    read.zone(asked.zone)
+    profile = read.profile(asked.profile)
+    line = read.line(asked.line or DEFAULT_LINE) if asked.peer is None else None
+    link = read.link(asked.link, line.link if line else None, **dict(asked.link_facts))
+    return Prepared(profile, link, planner.make(profile, link, options(asked)), line)
+
+
+def options(asked: Asked) -> PlanOptions:
+    """What the command line changes in the plan."""
+    from linkqual import units
+    from linkqual.plan import PlanOptions
+
+    def given(name: str, value: str | None, parse: Callable[[object], Any]) -> Any:
+        if value is None:
+            return None
+        try:
+            number = parse(value)
+        except (ValueError, InputError) as error:
+            raise UsageError(f"--{name}: {error}", hint=getattr(error, "hint", "")) from error
+        if isinstance(number, int) and number <= 0:
+            raise UsageError(f"--{name}: {value!r} is not more than nothing", hint="give a positive number")
+        return number
+
+    return PlanOptions(
+        rate_pps=given("rate", asked.rate, units.parse_packet_rate),
+        packets=given("packets", asked.packets, _count),
+        duration_ns=given("duration", asked.duration, units.parse_duration_ns),
+        streams=given("streams", asked.streams, _streams),
+        max_rate_bps=given("max-rate", asked.max_rate, units.parse_rate_bps),
+        max_bytes=given("max-bytes", asked.max_bytes, units.parse_size_bytes),
+        only=asked.only,
+        skip=asked.skip,
+        ip_version=6 if _is_v6(asked.peer) else 4,
+    )
+
+
+def _count(text: object) -> int:
+    from linkqual.units import parse_packet_rate
+
+    return parse_packet_rate(text)  # "2M", "400k", "1e6": the same prefixes, per run instead of per second
+
+
+def _streams(text: object) -> tuple[int, ...]:
+    numbers = tuple(int(part) for part in str(text).split(","))
+    if not all(1 <= number <= 128 for number in numbers):
+        raise ValueError(f"{text!r}: 1 to 128 streams, as in 1,8")
+    return numbers
+
+
+def _is_v6(peer: str | None) -> bool:
+    if peer is None:
+        return False
+    from linkqual.wire.pairing import Peer
+
+    try:
+        return ipaddress.ip_address(Peer.parse(peer).host).version == 6
+    except ValueError:
+        return False
+
+
+def carry_out(asked: Asked, *, judged: bool) -> int:
+    """Measure what was asked and tell the result; returns the exit code."""
+    prepared = prepare(asked)
+    if prepared.line is None:
+        from linkqual.net.control import Control, Peer
+
+        assert asked.peer is not None
+        peer = Peer.parse(asked.peer, asked.token, asked.cert)
+        with contextlib.closing(Control.connect(peer)) as control:
+            return _measure(asked, prepared, control, peer.name, judged=judged)
+    from linkqual.lab.isolate import run_isolated
+
+    return run_isolated(lambda: _embedded(asked, prepared, judged=judged))
+
+
+def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
+    """Inside the isolation: build the line, start an agent at its far end, measure from its near end."""
+    from linkqual.lab.network import VirtualLine
+    from linkqual.net.control import Control, Peer
+
+    line = prepared.line
+    assert line is not None
+    with VirtualLine(line) as network, network.agent() as pairing:
+        network.enter(network.near)
+        peer = Peer.parse(pairing)
+        with contextlib.closing(Control.connect(peer)) as control:
+            return _measure(asked, prepared, control, f"embedded line {line.name}", judged=judged, truth=network.truth)
+
+
+def _measure(
+    asked: Asked,
+    prepared: Prepared,
+    control: Control,
+    peer: str,
+    *,
+    judged: bool,
+    truth: Callable[[], dict[str, Any]] = dict,
+) -> int:
+    from linkqual import document, runner, store
+    from linkqual.live import Live
+    from linkqual.plan import family_size
+    from linkqual.probes.bench import Bench
+
+    plan = prepared.plan
+    name = prepared.line.name if prepared.line else prepared.link.name
+    folder = asked.output or store.default_folder(Path("runs"), time.time_ns(), plan.profile, name)
+    run = store.Run(folder)
+    request = runner.Request(
+        prepared.profile, plan, peer, prepared.line.name if prepared.line else None, asked.zone, judged
+    )
+    with Gently() as interrupted, Live(sys.stderr) as live:
+        bench = Bench(
+            peer_address=control.peer_address,
+            near_address=control.near_address,
+            family=socket.AF_INET6 if ":" in control.peer_address else socket.AF_INET,
+            control=control,
+            objectives=plan.objectives,
+            link=plan.link,
+            family_size=family_size(plan.objectives),
+            save_raw=run.save_raw,
+            save_packets=run.save_packets,
+            progress=live.update,
+            interrupted=lambda: bool(interrupted()),
+        )
+        done = runner.qualify(
+            request, bench, run, interrupted=interrupted, begin=lambda step: live.phase(step.key), truth=truth
+        )
+        run.write_document(document.dump(done))
+        report = _write_report(done, run) if judged else None
+    tell(done, as_json=asked.as_json, files=[run.folder / store.DOCUMENT, *([report] if report else [])])
+    return exit_code(done, interrupted.signal)
+
+
+def _write_report(done: Qualification, run: Run) -> Path:
+    from linkqual.reports import html
+
+    return run.write_report(html.render(done))
+
+
+def tell(done: Qualification, *, as_json: bool, files: list[Path]) -> None:
+    """The document as JSON, or the closing table and where the files are."""
+    from linkqual import document
+    from linkqual.reports import terminal
+
+    if as_json:
+        typer.echo(document.dump(done), nl=False)
+        return
+    width = shutil.get_terminal_size((100, 24)).columns
+    typer.echo(terminal.render(done, width=width, color=colours()))
+    for file in files:
+        typer.echo(f"{file}")
+
+
+def colours() -> bool:
+    """Whether standard output is a terminal that wants colour (https://no-color.org)."""
+    import os
+
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def exit_code(done: Qualification, signal: int = 0) -> int:
+    """From the verdict; without one, whether everything could be measured; 128 + the signal that ended the run early."""
+    if signal:
+        return 128 + signal
+    if done.verdict is None:
+        return ExitCode.NO_DATA if any(taken.fault for taken in done.measurements) else ExitCode.PASS
+    return EXIT_CODES[done.verdict.outcome]

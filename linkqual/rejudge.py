@@ -1,0 +1,44 @@
+"""Judges a stored run again: counts its packets anew against the limits of a profile, then applies the rules. Floor 5.
+
+Only the run folder is read. Where the packets of a step were not kept, its stored distributions serve (their bucket
+error of less than 0.1 % then holds for shares over a new limit).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkqual import plan as planner
+from linkqual import rules, store
+from linkqual.stats.summary import Summarizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from linkqual.model import Link, Measurement, Objective, Profile, Qualification
+
+
+def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -> Qualification:
+    """The stored document with the verdict of `profile` on `link`; what was sent stays as it was."""
+    objectives = planner.make(profile, link).objectives
+    plan = replace(stored.plan, profile=profile.name, objectives=objectives, link=link)
+    measurements = tuple(_recounted(folder, taken, objectives) for taken in stored.measurements)
+    return replace(
+        stored,
+        profile=profile,
+        plan=plan,
+        measurements=measurements,
+        verdict=rules.judge(plan, measurements),
+    )
+
+
+def _recounted(folder: Path, taken: Measurement, objectives: tuple[Objective, ...]) -> Measurement:
+    """The measurement with its summary made anew from the packets, where they were kept."""
+    if taken.stamp is None or not store.has_packets(folder, taken.step.key):
+        return taken
+    summarizer = Summarizer(tuple(o for o in objectives if o.metric != "throughput"))
+    for rows in store.packets(folder, taken.step.key):
+        summarizer.add(rows)
+    counted = replace(summarizer.summary(), late=taken.stamp.summary.late)
+    return replace(taken, stamp=replace(taken.stamp, summary=counted))

@@ -1,0 +1,161 @@
+"""Carries out a plan step by step, keeps what comes, and makes the document. Floor 5.
+
+What was measured is written after every step, so that whatever ends the run later takes nothing away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from linkqual import __version__, document, rules
+from linkqual.errors import LinkqualError
+from linkqual.model import (
+    SCHEMA,
+    ClockState,
+    Conditions,
+    EndConditions,
+    Fault,
+    Json,
+    Measurement,
+    Note,
+    Plan,
+    Profile,
+    Qualification,
+    Step,
+)
+from linkqual.net import host
+from linkqual.probes import PROBES
+from linkqual.probes.bench import Bench
+
+if TYPE_CHECKING:
+    from linkqual.net.control import Control
+    from linkqual.store import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for, as the document will say it."""
+
+    profile: Profile
+    plan: Plan
+    peer: str
+    embedded_line: str | None = None
+    zone: str = "UTC"
+    judged: bool = True  # False: measure only
+
+
+def qualify(
+    request: Request,
+    bench: Bench,
+    run: Run,
+    *,
+    interrupted: Callable[[], str],
+    begin: Callable[[Step], None] = lambda _step: None,
+    truth: Callable[[], dict[str, Json]] = dict,
+) -> Qualification:
+    """Run every step of the plan and judge what came. `interrupted` says why the run is to end ("" while it is not)."""
+    started_ns = time.time_ns()
+    taken: list[Measurement] = []
+
+    def so_far(measurements: list[Measurement]) -> Qualification:
+        return Qualification(
+            schema=SCHEMA,
+            linkqual_version=__version__,
+            run=run.folder.name,
+            started_ns=started_ns,
+            ended_ns=time.time_ns(),
+            profile=request.profile,
+            plan=request.plan,
+            peer=request.peer,
+            measurements=tuple(measurements),
+            embedded_line=request.embedded_line,
+            interrupted=interrupted(),
+            zone=request.zone,
+        )
+
+    for step in request.plan.steps:
+        if interrupted():
+            taken.append(_skipped(step, Fault("interrupted", f"not measured: the run was ended ({interrupted()})")))
+            continue
+        begin(step)
+        taken.append(_measure(step, bench))
+        run.write_document(document.dump(so_far(taken)))
+    done = replace(so_far(taken), truth=truth())
+    return judged(done, run) if request.judged else done
+
+
+def judged(done: Qualification, run: Run | None = None) -> Qualification:
+    """The document with its verdict, and with a note for every file that could not be kept."""
+    verdict = rules.judge(done.plan, done.measurements)
+    lost = run.lost_files.items() if run is not None else ()
+    notes = tuple(Note("host", f"{name} could not be kept: {why}", "warn") for name, why in lost)
+    return replace(done, verdict=replace(verdict, notes=verdict.notes + notes))
+
+
+def _skipped(step: Step, fault: Fault) -> Measurement:
+    return Measurement(step, time.time_ns(), 0, fault=fault)
+
+
+def _measure(step: Step, bench: Bench) -> Measurement:
+    """One step with what both hosts say of themselves before and after it."""
+    near_before, far_before = host.drop_counters(), _far_host(bench.control)
+    measurement = PROBES[step.probe].measure(step, bench)
+    near_after, far_after = host.drop_counters(), _far_host(bench.control)
+    near = replace(host.conditions(), drops=_increase(near_before, near_after))
+    far = replace(_end(far_after), drops=_increase(far_before.get("drops", {}), far_after.get("drops", {})))
+    same_clock = far_after.get("boot_id", "") == host.boot_id() != ""
+    known = measurement.conditions
+    conditions = Conditions(
+        near=_joined(near, known.near),
+        far=_joined(far, known.far),
+        clock_error_ns=0 if same_clock else _clock_error(near, far),
+        same_clock=same_clock,
+    )
+    return replace(measurement, conditions=conditions)
+
+
+def _far_host(control: Control | None) -> dict[str, Json]:
+    """What the far end says of its host; empty when there is no agent or it is gone."""
+    if control is None:
+        return {}
+    try:
+        return control.call("host")
+    except LinkqualError:
+        return {}
+
+
+def _end(said: dict[str, Json]) -> EndConditions:
+    """The far end's own words as conditions. It may be of another version: what is not known here is left out."""
+    clock = {key: value for key, value in said.get("clock", {}).items() if key in _names(ClockState)}
+    given = {key: value for key, value in said.items() if key in _names(EndConditions) - {"clock", "drops", "notes"}}
+    return EndConditions(**given, clock=ClockState(**clock), notes=tuple(said.get("notes", ())))
+
+
+def _names(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)}
+
+
+def _joined(host_said: EndConditions, probe_said: EndConditions) -> EndConditions:
+    """The host's description with what only the probe knows: stamps, granted buffers, its own sockets' drops."""
+    return replace(
+        host_said,
+        stamps=probe_said.stamps or host_said.stamps,
+        receive_buffer_bytes=probe_said.receive_buffer_bytes or host_said.receive_buffer_bytes,
+        drops=host_said.drops | probe_said.drops,
+        notes=host_said.notes + probe_said.notes,
+    )
+
+
+def _clock_error(near: EndConditions, far: EndConditions) -> int | None:
+    """Bound of the offset between both clocks: the sum of both bounds to UTC (RFC 7679 section 3.7); None when one is unknown."""
+    bounds = [end.clock.error_ns if end.clock.synchronised else None for end in (near, far)]
+    return None if None in bounds else sum(bound for bound in bounds if bound is not None)
+
+
+def _increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """Counters that rose, and by how much; one that fell was reset and counts from zero."""
+    rise = {name: now - before.get(name, 0) if now >= before.get(name, 0) else now for name, now in after.items()}
+    return {name: value for name, value in rise.items() if value}
