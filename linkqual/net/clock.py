@@ -1,0 +1,77 @@
+"""Clocks, precise sleep and the scheduling of this process (Linux).
+
+Instants on the wire and in records are UTC; pacing and timeouts are monotonic, so that a step of the wall clock moves neither.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+
+from linkqual.errors import HostError
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_CLOCK_MONOTONIC = 1
+_TIMER_ABSTIME = 1
+_PR_SET_PDEATHSIG = 1
+_PR_SET_TIMERSLACK = 29
+_NS_PER_S = 1_000_000_000
+
+utc_ns = time.time_ns
+monotonic_ns = time.monotonic_ns
+cpu_ns = time.process_time_ns
+
+
+class Timespec(ctypes.Structure):
+    """struct timespec of a 64-bit Linux."""
+
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class Alarm:
+    """Sleeps until an instant of the monotonic clock; holds its timespec so that a call allocates nothing."""
+
+    def __init__(self) -> None:
+        if sys.platform != "linux":
+            raise HostError("the probe engine needs Linux", hint="run linkqual on a Linux host or virtual machine")
+        self._timespec = Timespec()
+        self._address = ctypes.addressof(self._timespec)
+        self._nanosleep = _libc.clock_nanosleep
+        self._nanosleep.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+    def sleep_until(self, instant_ns: int) -> None:
+        """Returns at `instant_ns` or after it, or earlier when a signal came; at once when it has passed."""
+        self._timespec.seconds, self._timespec.nanoseconds = divmod(instant_ns, _NS_PER_S)
+        self._nanosleep(_CLOCK_MONOTONIC, _TIMER_ABSTIME, self._address, None)
+
+    def spin_until(self, instant_ns: int) -> None:
+        """Burns the core until `instant_ns`: hides the wake-up time of a sleeping process."""
+        while monotonic_ns() < instant_ns:
+            pass
+
+
+def sharpen_timers() -> None:
+    """Timer slack of 1 ns: by default the kernel may wake a sleeper 50 us late to join timers."""
+    _prctl(_PR_SET_TIMERSLACK, 1)
+
+
+def die_with_parent() -> None:
+    """Ask for SIGKILL when the thread that started this process ends: call it only where that thread lives as long."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def go_realtime(priority: int) -> bool:
+    """SCHED_FIFO for this process; False when the right to do so is missing."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except OSError:
+        return False
+    return True
+
+
+def _prctl(option: int, value: int) -> None:
+    _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))

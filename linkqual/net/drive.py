@@ -1,0 +1,245 @@
+"""The sender's loop, in its process: depart on schedule, drain now and then, settle, stream. Floor 3.
+
+The kernel stamps packets, so replies need no haste: waking once a departure and draining every few dozen packets costs half of
+what waking for each reply does. Departures follow the monotonic clock under a cap on packets in flight: catching up after a
+stall must not flood the socket buffers of either end, whose overflow would pass for loss of the line.
+"""
+
+from __future__ import annotations
+
+import select
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from linkqual.net import clock
+from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
+from linkqual.net.departures import BATCH, Departures
+from linkqual.net.messages import MessageBlock, received_ancillary, runs
+from linkqual.net.process import CHUNK, READY, REPORT, Inbox, Json, Outbox
+from linkqual.net.sender import CHUNK_HEAD, SenderConfig
+from linkqual.net.sockets import StampedSocket, truesize
+from linkqual.session.pacer import pacer
+from linkqual.session.sender import SenderSession
+from linkqual.stats.histogram import LogLinear
+from linkqual.wire.stamp import request_template
+from linkqual.wire.timestamp import ErrorEstimate
+
+_LEAD_NS = 3_000_000  # from "ready" to the first packet
+_SINGLE_PPS = 2_000  # up to here packets leave one by one, each at its own instant
+_DRAIN_EVERY = 32  # packets sent between two drains
+_DRAIN_NS = 10_000_000
+_SETTLE_NS = 50_000_000
+_HEARTBEAT_NS = 100_000_000
+_BATCH_AIM = 8  # packets a wake-up, above the single rate
+_REST_NS = (100_000, 500_000)  # least and most between two wake-ups there
+_ROUNDS = 64  # batches read in one drain before departures are looked at again
+_PATIENCE_NS = 200_000_000  # after which a packet unheard of no longer holds the window
+_REFUSED_NS = 1_000_000_000  # "port unreachable" and no reply for so long: nobody is there
+_MOST_BACKLOG = 64 << 20  # octets the parent has not read; then the sending waits
+_WINDOW_SHARE = 0.9  # of the buffers
+
+
+def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:
+    """The child: send until done, settle everything, report."""
+    _Drive(SenderConfig(**config), inbox, outbox).run()
+
+
+class _Drive:
+    def __init__(self, config: SenderConfig, inbox: Inbox, outbox: Outbox) -> None:
+        self._config, self._inbox, self._outbox = config, inbox, outbox
+        self._socket = StampedSocket(
+            config.source_address,
+            config.source_port,
+            peer=(config.address, config.port),
+            buffer_bytes=config.receive_buffer_bytes,
+            dscp=config.dscp,
+            ecn=config.ecn,
+            ttl=config.ttl,
+        )
+        self._window = config.window or self._buffered_window()
+        self._session = SenderSession(config.session(self._window))
+        error = ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised)
+        padding = np.random.default_rng(config.seed)
+        template = request_template(
+            config.packet_bytes, ssid=config.ssid, error=error, follow_up=config.follow_up, padding=padding
+        )
+        self._departures = Departures(self._socket, self._session, template)
+        self._block = MessageBlock(BATCH, -(-config.packet_bytes // 64) * 64 + 64)
+        self._pacer = pacer(config.schedule, config.rate_pps, config.seed)
+        self._single = 0 < config.rate_pps <= _SINGLE_PPS
+        least, most = _REST_NS
+        self._rest_ns = 0 if not config.rate_pps else int(min(most, max(least, _BATCH_AIM * 1e9 / config.rate_pps)))
+        self._alarm = Alarm()
+        self._lateness = LogLinear()
+        self._sent = 0
+        self._undrained = 0
+        self._blocked = False
+        self._blocked_ns = 0
+        self._most_in_flight = 0
+        self._ended_by = ""
+        self._last_reply_ns = 0
+        self._next_due_ns = 0
+        self._start_ns = self._next_drain_ns = self._next_settle_ns = self._heartbeat_ns = 0
+        self._last_departure_ns = 0
+
+    def _buffered_window(self) -> int:
+        """Packets in flight that neither end's receive buffer can overflow with; here each leaves a TX stamp in it too."""
+        size = self._config.packet_bytes
+        window = self._socket.receive_buffer_bytes * _WINDOW_SHARE / (truesize(size) + truesize(0))
+        if self._config.far_buffer_bytes:
+            window = min(window, self._config.far_buffer_bytes * _WINDOW_SHARE / (truesize(size) + truesize(0)))
+        return max(1, int(window))
+
+    # ---- the loop
+
+    def run(self) -> None:
+        config = self._config
+        clock.sharpen_timers()
+        realtime = clock.go_realtime(config.realtime) if config.realtime else False
+        self._outbox.put_json(
+            READY, {"address": self._socket.address, "port": self._socket.port, "window": self._window}
+        )
+        self._start_ns = self._next_due_ns = self._last_reply_ns = monotonic_ns() + _LEAD_NS
+        self._next_due_ns += int(self._pacer.offsets_ns(0, 1)[0])
+        started_ns = utc_ns() + _LEAD_NS
+        while True:
+            if not self._ended_by:
+                self._depart()
+            now = monotonic_ns()
+            if self._undrained >= _DRAIN_EVERY or self._blocked or now >= self._next_drain_ns:
+                self._drain()
+                if self._ended_by and not self._session.pending:
+                    break
+            self._rest()
+        self._outbox.put_json(REPORT, self._report(started_ns, realtime))
+
+    def _depart(self) -> None:
+        """Everything due, at most one batch."""
+        now, limit = monotonic_ns(), BATCH
+        if self._config.packets is not None:
+            limit = min(limit, self._config.packets - self._sent)
+        due = self._pacer.due(now - self._start_ns, self._sent, limit)
+        if not due:
+            return
+        room = self._session.room()
+        if room < due:
+            self._session.give_up_before(now - _PATIENCE_NS)
+            room = self._session.room()
+        if self._outbox.backlog > _MOST_BACKLOG:
+            room = 0
+        self._blocked = room < due
+        count = min(due, room)
+        if count <= 0:
+            return
+        offsets = self._pacer.offsets_ns(self._sent, count + 1)
+        utc, now = utc_ns(), monotonic_ns()
+        late = now - self._start_ns - offsets[:count]
+        if count == 1:
+            self._departures.send_one(utc - int(late[0]), utc, now)
+        else:
+            self._departures.send_batch(utc - late, utc, now)
+        if self._config.rate_pps:
+            self._lateness.add(late)
+        self._sent += count
+        self._undrained += count
+        self._last_departure_ns = now
+        self._next_due_ns = self._start_ns + int(offsets[count])
+        self._most_in_flight = max(self._most_in_flight, self._session.in_flight)
+        if self._sent == self._config.packets:
+            self._ended_by = "count"
+
+    def _rest(self) -> None:
+        """Until the next departure or drain; blocked by the window, until a reply is there."""
+        if self._blocked and not self._ended_by:
+            before = monotonic_ns()
+            self._wait_for_reply()
+            self._blocked_ns += monotonic_ns() - before
+            return
+        if self._ended_by:
+            self._alarm.sleep_until(min(self._next_drain_ns, monotonic_ns() + _DRAIN_NS // 10))
+            self._undrained = _DRAIN_EVERY
+            return
+        wake = self._next_due_ns if self._single else max(self._next_due_ns, self._last_departure_ns + self._rest_ns)
+        wake = min(wake, self._next_drain_ns)
+        if self._config.spin_ns and wake == self._next_due_ns:
+            self._alarm.sleep_until(wake - self._config.spin_ns)
+            self._alarm.spin_until(wake)
+        else:
+            self._alarm.sleep_until(wake)
+
+    def _wait_for_reply(self) -> None:
+        poll = select.poll()
+        poll.register(self._socket.descriptor, select.POLLIN)
+        poll.poll(1)
+
+    # ---- replies
+
+    def _drain(self) -> None:
+        now = monotonic_ns()
+        self._departures.collect_stamps()
+        for _ in range(_ROUNDS):
+            count = self._socket.receive(self._block)
+            if count:
+                self._take(count)
+            if count < self._block.count:
+                break
+        else:
+            return  # more is waiting: nothing may time out yet
+        self._undrained, self._blocked = 0, False
+        self._next_drain_ns = now + _DRAIN_NS
+        if now >= self._next_settle_ns or self._ended_by:
+            self._settle(now)
+
+    def _take(self, count: int) -> None:
+        block = self._block
+        utc, now = utc_ns(), monotonic_ns()
+        stamps, ttl, tos = received_ancillary(block, count)
+        for first, stop in runs(block.lengths[:count]):
+            packets = block.payload[first:stop, : int(block.lengths[first])]
+            self._session.receive(packets, stamps[first:stop], ttl[first:stop], tos[first:stop], utc, now)
+        self._last_reply_ns = now
+
+    def _settle(self, now: int) -> None:
+        self._next_settle_ns = now + _SETTLE_NS
+        records = self._session.settle(now)
+        if len(records) or now >= self._heartbeat_ns:
+            self._heartbeat_ns = now + _HEARTBEAT_NS
+            self._outbox.put(CHUNK, CHUNK_HEAD.pack(self._sent) + records.tobytes())
+        self._outbox.flush()
+        for message in self._inbox.take():
+            if message.get("do") == "stop":
+                self._ended_by = self._ended_by or "stop"
+        if self._inbox.ended:
+            raise BrokenPipeError
+        refused = self._departures.refused_ns
+        if refused and refused > self._last_reply_ns and now - self._last_reply_ns > _REFUSED_NS:
+            self._ended_by = self._ended_by or "refused"
+
+    # ---- the end
+
+    def _report(self, started_ns: int, realtime: bool) -> dict[str, Any]:
+        out = self._departures
+        elapsed = self._last_departure_ns - self._start_ns
+        unsent = out.unsent.total()
+        return self._session.figures() | {
+            "ended_by": self._ended_by,
+            "started_ns": started_ns,
+            "sent": self._sent - unsent,
+            "unsent": unsent,
+            "unsent_because": dict(out.unsent),
+            "refusals": dict(out.refusals),
+            "icmp_errors": dict(out.icmp_errors),
+            "tx_stamps": out.stamped,
+            "rate_pps": (self._sent - 1) * 1e9 / elapsed if elapsed > 0 and self._sent > 1 else None,
+            "socket_drops": self._socket.dropped(),
+            "receive_buffer_bytes": self._socket.receive_buffer_bytes,
+            "send_buffer_bytes": self._socket.send_buffer_bytes,
+            "window": self._window,
+            "most_in_flight": self._most_in_flight,
+            "blocked_ns": self._blocked_ns,
+            "lateness": asdict(self._lateness.data()),
+            "realtime": realtime,
+            "cpu_ns": clock.cpu_ns(),
+        }

@@ -1,0 +1,204 @@
+"""Batches of UDP messages, laid out once in numpy arrays as the kernel wants them, and the system calls that move them (Linux).
+
+One `MessageBlock` is an array of `struct mmsghdr` with a payload, a name and a control row for each message:
+
+    struct mmsghdr, 64 octets                                 payload  (count, width)   the packets
+    name, namelen, iov, iovlen, control, controllen, flags,   names    (count, 28)      struct sockaddr_in / sockaddr_in6
+    and len: octets moved                                     control  (count, 160)     ancillary data
+
+The addresses in it never change, so a call costs one ctypes call however many messages it moves; what comes back is read as
+columns. Ancillary data has a fixed layout when a socket is set up as in `sockets`, so stamps are read as int64 columns too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkqual.records import ABSENT
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_pointer = ctypes.c_void_p
+for _name, _arguments in {
+    "sendmmsg": (ctypes.c_int, _pointer, ctypes.c_uint, ctypes.c_int),
+    "recvmmsg": (ctypes.c_int, _pointer, ctypes.c_uint, ctypes.c_int, _pointer),
+}.items():
+    if hasattr(_libc, _name):  # absent outside Linux, where sockets.StampedSocket refuses to open
+        getattr(_libc, _name).argtypes = _arguments
+
+MSG_ERRQUEUE = 0x2000
+NAME_BYTES = 28  # the longer of sockaddr_in (16) and sockaddr_in6
+CONTROL_BYTES = 160
+MESSAGE_BYTES = 64
+_MSG_TRUNC = 0x20
+_NS_PER_S = 1_000_000_000
+
+_MMSGHDR = np.dtype(
+    {
+        "names": ["name", "namelen", "iov", "iovlen", "control", "controllen", "flags", "len"],
+        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "u4", "u4"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
+        "itemsize": MESSAGE_BYTES,
+    }
+)
+
+Octets = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+
+class MessageBlock:
+    """`count` messages of at most `width` octets; see the module's head."""
+
+    def __init__(self, count: int, width: int, *, named: bool = False, control: bool = True) -> None:
+        self.count = count
+        self.width = width
+        self.payload: Octets = np.zeros((count, width), np.uint8)
+        self.names: Octets = np.zeros((count, NAME_BYTES), np.uint8)
+        self.control: Octets = np.zeros((count, CONTROL_BYTES), np.uint8)
+        self._named, self._controlled = named, control
+        rows = np.arange(count, dtype=np.uint64)
+        self._vectors = np.zeros((count, 2), np.uint64)
+        self._vectors[:, 0] = self.payload.ctypes.data + rows * np.uint64(width)
+        self._vectors[:, 1] = width
+        self._headers = np.zeros(count, _MMSGHDR)
+        self._headers["iov"] = self._vectors.ctypes.data + rows * np.uint64(16)
+        self._headers["iovlen"] = 1
+        if named:
+            self._headers["name"] = self.names.ctypes.data + rows * np.uint64(NAME_BYTES)
+        if control:
+            self._headers["control"] = self.control.ctypes.data + rows * np.uint64(CONTROL_BYTES)
+        self._address = self._headers.ctypes.data
+        self.sizes = self._vectors[:, 1]  # octets to send, or room to receive
+        self.lengths = self._headers["len"]  # octets received
+        self.flags = self._headers["flags"]
+        self.name_lengths = self._headers["namelen"]
+        self.control_lengths = self._headers["controllen"]
+
+    def receive(self, descriptor: int, flags: int = 0) -> int:
+        """Take what is there without waiting, at most `count`; 0: nothing. Raises OSError for anything but "nothing there"."""
+        self.sizes[:] = self.width
+        if self._named:
+            self.name_lengths[:] = NAME_BYTES
+        if self._controlled:
+            self.control_lengths[:] = CONTROL_BYTES
+        got: int = _libc.recvmmsg(descriptor, self._address, self.count, flags | socket.MSG_DONTWAIT, None)
+        if got >= 0:
+            return got
+        number = ctypes.get_errno()
+        if number in (errno.EAGAIN, errno.EINTR):
+            return 0
+        raise OSError(number, "recvmmsg")
+
+    def prepare_replies(self, first: int, stop: int) -> None:
+        """Received messages [first, stop) go back as long as they came, to the names they came from, without control data."""
+        self.sizes[first:stop] = self.lengths[first:stop]
+        self.control_lengths[first:stop] = 0
+
+    def send(self, descriptor: int, first: int, stop: int) -> tuple[int, int]:
+        """Hand over messages [first, stop) without waiting: (how many the kernel took, errno of the one it refused or 0)."""
+        taken: int = _libc.sendmmsg(
+            descriptor, self._address + first * MESSAGE_BYTES, stop - first, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+        )
+        if taken < 0:
+            return 0, ctypes.get_errno()
+        return taken, 0
+
+    def truncated(self, count: int) -> npt.NDArray[np.bool_]:
+        """Which received messages were longer than their row."""
+        return np.asarray((self.flags[:count] & _MSG_TRUNC) != 0)
+
+
+# ---- ancillary data
+
+_SOL_SOCKET, _SCM_TIMESTAMPING = 1, 37
+_STAMP_HEAD = _SOL_SOCKET | _SCM_TIMESTAMPING << 32  # cmsg_level and cmsg_type as one little-endian int64
+_TTL_TYPES = {(socket.IPPROTO_IP, 2), (socket.IPPROTO_IPV6, 52)}  # IP_TTL, IPV6_HOPLIMIT
+_TOS_TYPES = {(socket.IPPROTO_IP, 1), (socket.IPPROTO_IPV6, 67)}  # IP_TOS, IPV6_TCLASS
+_ERROR_TYPES = {(socket.IPPROTO_IP, 11), (socket.IPPROTO_IPV6, 25)}  # IP_RECVERR, IPV6_RECVERR
+_ORIGIN_TIMESTAMPING = 4
+_TTL_AT, _TOS_AT, _RECEIVED_BYTES = 80, 104, 112  # stamp 64 octets, TTL 24, TOS 24
+_ERROR_AT = 80
+
+
+def received_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Octets, Octets]:
+    """(kernel RX stamp in UTC ns, TTL or Hop Limit, TOS or Traffic Class), each shape (count,), of received messages.
+
+    A message without a stamp (the kernel switches stamping on a moment after the socket asked) has ABSENT, without TTL or TOS 0.
+    """
+    longs = block.control[:count].view(np.int64)
+    stamps = longs[:, 2] * _NS_PER_S + longs[:, 3]
+    ttl = block.control[:count, _TTL_AT].copy()
+    tos = block.control[:count, _TOS_AT].copy()
+    usual = (block.control_lengths[:count] == _RECEIVED_BYTES) & (longs[:, 1] == _STAMP_HEAD)
+    if not usual.all():
+        for row in np.flatnonzero(~usual):
+            stamps[row], ttl[row], tos[row] = ABSENT, 0, 0
+            for level, kind, data in _walk(block, int(row)):
+                if (level, kind) == (_SOL_SOCKET, _SCM_TIMESTAMPING):
+                    stamps[row] = _instant(data)
+                elif (level, kind) in _TTL_TYPES:
+                    ttl[row] = data[0]
+                elif (level, kind) in _TOS_TYPES:
+                    tos[row] = data[0]
+    return stamps, ttl, tos
+
+
+def error_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Longs, list[int]]:
+    """(ids, kernel TX stamps in UTC ns, errnos of ICMP errors) of messages from the error queue.
+
+    The id counts the datagrams of the socket since SOF_TIMESTAMPING_OPT_ID was set, modulo 2^32.
+    """
+    control = block.control[:count]
+    longs = control.view(np.int64)
+    usual = (longs[:, 1] == _STAMP_HEAD) & (control[:, _ERROR_AT + 4] == _ORIGIN_TIMESTAMPING)
+    usual &= block.control_lengths[:count] >= _ERROR_AT + 16
+    stamps = longs[:, 2] * _NS_PER_S + longs[:, 3]
+    ids = control[:, _ERROR_AT + 12 : _ERROR_AT + 16].copy().view("<u4")[:, 0].astype(np.int64)
+    if usual.all():
+        return ids, stamps, []
+    errnos = [_icmp_errno(block, int(row)) for row in np.flatnonzero(~usual)]
+    return ids[usual], stamps[usual], [number for number in errnos if number]
+
+
+def _walk(block: MessageBlock, row: int) -> list[tuple[int, int, bytes]]:
+    data = block.control[row, : int(block.control_lengths[row])].tobytes()
+    found, at = [], 0
+    while at + 16 <= len(data):
+        length = int.from_bytes(data[at : at + 8], "little")
+        if length < 16:
+            break
+        level, kind = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (8, 12))
+        found.append((level, kind, data[at + 16 : at + length]))
+        at += (length + 7) & ~7
+    return found
+
+
+def _instant(data: bytes) -> int:
+    seconds, rest = (int.from_bytes(data[i : i + 8], "little", signed=True) for i in (0, 8))
+    return seconds * _NS_PER_S + rest if seconds else ABSENT
+
+
+def _icmp_errno(block: MessageBlock, row: int) -> int:
+    for level, kind, data in _walk(block, row):
+        if (level, kind) in _ERROR_TYPES and data[4] != _ORIGIN_TIMESTAMPING:
+            return int.from_bytes(data[:4], "little")
+    return 0
+
+
+def runs(values: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """[start, stop) of stretches of equal values."""
+    if not len(values):
+        return
+    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
+    if not len(edges):
+        yield 0, len(values)
+        return
+    bounds = [0, *edges.tolist(), len(values)]
+    yield from itertools.pairwise(bounds)

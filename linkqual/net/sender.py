@@ -1,0 +1,173 @@
+"""The Session-Sender's process: packets on a schedule, replies into settled records.
+
+sender = Sender.start(SenderConfig(address="192.0.2.2", port=port, ssid=7, rate_pps=1000, packets=10_000))
+for records in sender.chunks():     every 100 ms or sooner; settled rows in sequence order, every packet exactly once
+...                             sender.stop() here ends the sending; what is in flight is still settled
+sender.report()                     counters, buffers, lateness, why it ended
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from types import TracebackType
+
+import numpy as np
+
+from linkqual.errors import UsageError
+from linkqual.model import Histogram
+from linkqual.net.process import CHUNK, ERROR, REPORT, ChildProcess, Json
+from linkqual.records import RECORD, Records
+from linkqual.session.pacer import SCHEDULES
+from linkqual.session.sender import SenderSettings
+
+CHUNK_HEAD = struct.Struct("<q")  # packets sent so far
+_NS_PER_S = 1_000_000_000
+_LARGEST_RING = 1 << 22
+_CLOSED_LOOP_PPS = 400_000  # what sizes the ring when no rate is given
+
+
+@dataclass(frozen=True, slots=True)
+class SenderConfig:
+    """`rate_pps` 0: as fast as `window` allows (closed loop). `packets` None: until `stop`. `window` 0: what the receive buffers of
+    both ends hold (`far_buffer_bytes`: granted at the far end, 0: unknown). `grace_ns` 0: chosen from the rate.
+    """
+
+    address: str
+    port: int
+    ssid: int = 1
+    source_address: str = ""
+    source_port: int = 0
+    packet_bytes: int = 64
+    rate_pps: float = 1000.0
+    packets: int | None = None
+    timeout_ns: int = 2 * _NS_PER_S
+    grace_ns: int = 0
+    window: int = 0
+    far_buffer_bytes: int = 0
+    receive_buffer_bytes: int = 16 << 20
+    dscp: int = 0
+    ecn: int = 0
+    ttl: int = 255
+    seed: int = 0
+    schedule: str = "periodic"
+    follow_up: bool = True
+    far_kernel: bool = True  # the far end is our own reflector: its T2 is a kernel stamp
+    first_seq: int = 0
+    flow: int = 0
+    clock_error_ns: int | None = None
+    clock_synchronised: bool = False
+    spin_ns: int = 0  # burn the core this long before each departure
+    realtime: int = 0  # SCHED_FIFO priority, 0: ordinary
+
+    def checked(self) -> SenderConfig:
+        """Itself. Raises UsageError for what cannot be sent."""
+        if self.schedule not in SCHEDULES:
+            raise UsageError(f"there is no schedule {self.schedule!r}", hint=f"choose one of {', '.join(SCHEDULES)}")
+        if self.packets is not None and self.packets < 1:
+            raise UsageError(f"{self.packets} packets cannot be sent", hint="send at least one")
+        if self.rate_pps * (self.timeout_ns + self.grace) / _NS_PER_S > _LARGEST_RING:
+            raise UsageError(
+                f"{self.rate_pps:g} packets a second with a timeout of {self.timeout_ns / _NS_PER_S:g} s: too many in flight",
+                hint="lower the rate or the timeout",
+            )
+        return self
+
+    @property
+    def grace(self) -> int:
+        """How long a reply waits for its Follow-Up stamp: three more packets, or 100 ms."""
+        return self.grace_ns or 100_000_000 + (int(3 * _NS_PER_S / self.rate_pps) if self.rate_pps else 0)
+
+    @property
+    def capacity(self) -> int:
+        """Rows of the ring: twice what can be waiting for its timeout or grace, a power of two."""
+        horizon = (self.rate_pps or _CLOSED_LOOP_PPS) * (self.timeout_ns + self.grace) / _NS_PER_S
+        return 1 << (min(_LARGEST_RING, max(1024, int(2 * horizon))) - 1).bit_length()
+
+    def session(self, window: int) -> SenderSettings:
+        """The pure session's part."""
+        return SenderSettings(
+            ssid=self.ssid,
+            packet_bytes=self.packet_bytes,
+            timeout_ns=self.timeout_ns,
+            grace_ns=self.grace,
+            capacity=self.capacity,
+            window=window,
+            first_seq=self.first_seq,
+            follow_up=self.follow_up,
+            far_kernel=self.far_kernel,
+            dscp=self.dscp,
+            flow=self.flow,
+        )
+
+
+class Sender:
+    """The parent's handle of a running sender."""
+
+    def __init__(self, process: ChildProcess) -> None:
+        self._process = process
+        self._report: Json | None = None
+        self.sent = 0  # as of the last chunk
+        self.address: str = process.ready["address"]
+        self.port: int = process.ready["port"]
+        self.window: int = process.ready["window"]
+
+    @classmethod
+    def start(cls, config: SenderConfig, launcher: Sequence[str] = ()) -> Sender:
+        """Returns when the first packet is about to leave. Raises UsageError, HostError (address, port), PeerError (no route)."""
+        return cls(ChildProcess("sender", asdict(config.checked()), launcher))
+
+    def chunks(self) -> Iterator[Records]:
+        """Settled rows in sequence order, at least every 200 ms (then perhaps none), until every packet sent has appeared once.
+
+        Lost rows have fate LOST; `session.attribution.attribute` gives them their direction. Ends early when the process died,
+        which `report` then tells.
+        """
+        while self._report is None:
+            got = self._process.frame()
+            if got is None:
+                self._report = {"ended_by": "died", "died": self._process.last_words(), "sent": self.sent}
+                return
+            kind, payload = got
+            if kind == CHUNK:
+                self.sent = CHUNK_HEAD.unpack_from(payload)[0]
+                yield np.frombuffer(payload, RECORD, offset=CHUNK_HEAD.size)
+            elif kind == REPORT:
+                self._report = json.loads(payload)
+                self._report["lateness"] = _histogram(self._report["lateness"])
+            elif kind == ERROR:
+                self._process.raise_error(payload)
+
+    def stop(self) -> None:
+        """Ask it to send no more; `chunks` then ends by itself within timeout and grace."""
+        self._process.tell({"do": "stop"})
+
+    def report(self) -> Json:
+        """Counters and conditions of the session, once `chunks` has ended (what it still holds is read and dropped).
+
+        ended_by: "count", "stop", "refused" (the far port is closed), "abandoned" or "died". lateness: model.Histogram of
+        departures against the schedule, ns.
+        """
+        for _ in self.chunks():
+            pass
+        self._process.close()
+        assert self._report is not None
+        return self._report
+
+    def close(self) -> None:
+        """End it at once; idempotent."""
+        self._process.close()
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _histogram(data: Json) -> Histogram:
+    return Histogram(**data | {"indices": tuple(data["indices"]), "counts": tuple(data["counts"])})

@@ -1,0 +1,306 @@
+"""The Session-Sender's memory (RFC 8762 s4.2): a ring of packets in flight that turns into settled records, in sequence order.
+
+A row is opened by `depart`, gains its kernel TX stamp by `transmitted` and its reply by `receive`, and leaves through
+`settle` once nothing more can come: its reply is there and the far end's own TX stamp for it too (Follow-Up Telemetry of a
+later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed. The ring is as long as the horizon in flight,
+however many packets a session has.
+
+Two clocks: records hold UTC; `now_ns` is monotonic and alone decides about timeouts, so a step of the wall clock loses
+nothing. Floor 2, pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from linkqual.errors import UsageError
+from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
+from linkqual.wire import stamp
+from linkqual.wire.timestamp import ns_column
+
+_WRAP = stamp.SEQUENCE_MODULUS
+_BLOCK = 8192  # rows looked at in one go when settling
+_MOST_COPIES = 255
+_MOST_TX_DELAY_NS = 1_000_000_000
+
+Longs = npt.NDArray[np.int64]
+Octets = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class SenderSettings:
+    """`capacity`: rows of the ring, a power of two; at least the packets sent in timeout + grace."""
+
+    ssid: int
+    packet_bytes: int
+    timeout_ns: int
+    grace_ns: int  # how long a reply waits for its Follow-Up stamp
+    capacity: int
+    window: int  # most packets in flight
+    first_seq: int = 0
+    follow_up: bool = True
+    far_kernel: bool = True  # the far end stamps arrivals in its kernel: our own reflector does
+    dscp: int = 0
+    flow: int = 0
+
+
+@dataclass(slots=True)
+class SenderCounters:
+    """What came besides the replies that became records."""
+
+    received: int = 0
+    late: int = 0  # replies after their packet's timeout
+    late_copies: int = 0  # copies of a reply whose record was settled already
+    forward_copies: int = 0
+    reverse_copies: int = 0
+    malformed: int = 0  # too short, corrupt, or of another session
+    unknown: int = 0  # replies to packets never sent
+
+
+class SenderSession:
+    """See the module's head."""
+
+    def __init__(self, settings: SenderSettings) -> None:
+        if settings.capacity & (settings.capacity - 1) or settings.capacity < 2:
+            raise UsageError(f"a ring of {settings.capacity} rows", hint="take a power of two")
+        self.settings = settings
+        self.counters = SenderCounters()
+        self.next_seq = settings.first_seq
+        self._head = settings.first_seq  # first row not settled
+        self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
+        self._mask = settings.capacity - 1
+        self._ring = empty_records(settings.capacity)
+        self._fate, self._stamps = self._ring["fate"], self._ring["stamps"]
+        self._blank = empty_records(1)[0]
+        for name in ("packet_bytes", "dscp", "flow"):
+            self._blank[name] = getattr(settings, name)
+        self._blank["fate"] = Fate.LOST  # until it is heard of
+        self._departed = np.zeros(settings.capacity, np.int64)  # monotonic
+        self._answered = np.zeros(settings.capacity, np.int64)  # monotonic
+        self._follow_seq = np.full(settings.capacity, ABSENT)  # far_seq whose TX stamp lies beside it
+        self._follow_ns = np.zeros(settings.capacity, np.int64)
+        self._next_far = 0
+        self._next_arrival = 0
+        self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
+
+    @property
+    def pending(self) -> int:
+        """Rows not settled."""
+        return self.next_seq - self._head
+
+    @property
+    def in_flight(self) -> int:
+        """Packets that may still fill a buffer: sent, and none sent after them answered."""
+        return self.next_seq - self._heard
+
+    def room(self) -> int:
+        """How many packets may depart now."""
+        return min(self.settings.window - self.in_flight, self.settings.capacity - self.pending)
+
+    def give_up_before(self, departed_ns: int) -> None:
+        """Packets that left before this instant no longer count as in flight: an outage must not silence the sender."""
+        waiting = np.arange(self._heard, self.next_seq) & self._mask
+        self._heard += int(np.searchsorted(self._departed[waiting], departed_ns))
+
+    # ---- on the way out
+
+    def depart(self, intended_ns: Longs, sent_ns: int, now_ns: int) -> int:
+        """Open rows for packets that leave now; `intended_ns` UTC, shape (n,). The number of the first one."""
+        first, count = self.next_seq, len(intended_ns)
+        at = first & self._mask
+        if at + count <= self.settings.capacity:
+            self._open(slice(at, at + count), first, intended_ns, sent_ns, now_ns)
+        else:
+            fits = self.settings.capacity - at
+            self._open(slice(at, None), first, intended_ns[:fits], sent_ns, now_ns)
+            self._open(slice(0, count - fits), first + fits, intended_ns[fits:], sent_ns, now_ns)
+        self.next_seq += count
+        return first
+
+    def _open(self, rows: slice, first: int, intended_ns: Longs, sent_ns: int, now_ns: int) -> None:
+        ring = self._ring[rows]
+        ring[:] = self._blank
+        ring["seq"] = np.arange(first, first + len(intended_ns))
+        ring["intended_ns"] = intended_ns
+        ring["sent_ns"] = sent_ns
+        self._departed[rows] = now_ns
+
+    def not_sent(self, first: int, count: int) -> None:
+        """The host could not send these: UNSENT, no trials of the line."""
+        rows = np.arange(first, first + count) & self._mask
+        self._fate[rows] = Fate.UNSENT
+        self._ring["sent_ns"][rows] = ABSENT
+
+    def transmitted(self, seqs: Longs, sent_ns: Longs) -> None:
+        """Kernel TX stamps. Those of rows settled, or a second away from the program's own stamp, are not used."""
+        mine = (seqs >= self._head) & (seqs < self.next_seq)
+        if not mine.all():
+            seqs, sent_ns = seqs[mine], sent_ns[mine]
+        rows = seqs & self._mask
+        plausible = np.abs(sent_ns - self._ring["sent_ns"][rows]) < _MOST_TX_DELAY_NS
+        plausible &= self._fate[rows] != Fate.UNSENT
+        if not plausible.all():
+            rows, sent_ns = rows[plausible], sent_ns[plausible]
+        self._ring["sent_ns"][rows] = sent_ns
+        self._stamps[rows] |= int(Stamp.T1_KERNEL)
+
+    # ---- on the way in
+
+    def receive(self, packets: Octets, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int, now_ns: int) -> None:
+        """Replies of one length, shape (n, size), in the order they came, read at `utc_ns` = `now_ns`.
+
+        `received_ns`: kernel RX stamps, ABSENT where there is none.
+        """
+        if packets.shape[1] < stamp.BASE_BYTES:
+            self.counters.malformed += len(packets)
+            return
+        replies = stamp.reflector_rows(packets)
+        kernel = received_ns != ABSENT
+        arrived = np.where(kernel, received_ns, utc_ns)
+        back = (self.next_seq - replies["sender_sequence"].astype(np.int64)) % _WRAP  # 1: the last packet sent
+        back[back == 0] = _WRAP
+        valid = stamp.is_valid_reply(replies, self.settings.ssid)
+        open_ = valid & (back <= self.pending)
+        if not open_.all():
+            self._count_strays(valid, back, open_)
+            if not open_.any():
+                return
+            replies, kernel, arrived, back = replies[open_], kernel[open_], arrived[open_], back[open_]
+            ttl, tos = ttl[open_], tos[open_]
+        far = self._unwrap_far(replies["sequence"])
+        self._next_far = max(self._next_far, int(far.max()) + 1)
+        self._note_follow_ups(replies)
+        seqs = self.next_seq - back
+        rows = seqs & self._mask
+        age = now_ns - (utc_ns - arrived) - self._departed[rows]
+        new = (self._fate[rows] != Fate.RECEIVED) & (age <= self.settings.timeout_ns)
+        if not (np.diff(seqs) > 0).all():
+            firsts = np.zeros(len(seqs), np.bool_)
+            firsts[np.unique(seqs, return_index=True)[1]] = True
+            new &= firsts
+        self._heard = max(self._heard, int(seqs.max()) + 1)
+        if not new.all():
+            taken = rows[new]
+            self._fill(taken, replies[new], far[new], arrived[new], kernel[new], ttl[new], tos[new], now_ns)
+            self._count_copies(seqs[~new], far[~new])
+        else:
+            self._fill(rows, replies, far, arrived, kernel, ttl, tos, now_ns)
+
+    def _fill(
+        self,
+        rows: Longs,
+        replies: stamp.Rows,
+        far: Longs,
+        arrived: Longs,
+        kernel: npt.NDArray[np.bool_],
+        ttl: Octets,
+        tos: Octets,
+        now_ns: int,
+    ) -> None:
+        ring, count = self._ring, len(rows)
+        ring["far_received_ns"][rows] = ns_column(replies["receive_timestamp"], replies["error"])
+        ring["far_sent_ns"][rows] = ns_column(replies["timestamp"], replies["error"])
+        ring["received_ns"][rows] = arrived
+        ring["far_seq"][rows] = far
+        ring["arrival"][rows] = np.arange(self._next_arrival, self._next_arrival + count)
+        ring["forward_ttl"][rows] = replies["sender_ttl"]
+        ring["reverse_ttl"][rows] = ttl
+        ring["tos"][rows] = tos
+        self._fate[rows] = Fate.RECEIVED
+        bits = np.where(kernel, int(Stamp.T4_KERNEL), 0) | (Stamp.T2_KERNEL if self.settings.far_kernel else 0)
+        self._stamps[rows] |= bits.astype(np.uint8)
+        self._answered[rows] = now_ns
+        self._next_arrival += count
+        self.counters.received += count
+
+    def _unwrap_far(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
+        ahead = (sequence.astype(np.int64) - self._next_far + _WRAP // 2) % _WRAP - _WRAP // 2
+        return self._next_far + ahead
+
+    def _note_follow_ups(self, replies: stamp.Rows) -> None:
+        told = stamp.has_follow_up(replies)
+        if not told.any():
+            return
+        if not told.all():
+            replies = replies[told]
+        far = self._unwrap_far(replies["follow_up_sequence"])
+        at = far & self._mask
+        self._follow_seq[at] = far
+        self._follow_ns[at] = ns_column(replies["follow_up_timestamp"], replies["error"])
+
+    def _count_strays(self, valid: npt.NDArray[np.bool_], back: Longs, open_: npt.NDArray[np.bool_]) -> None:
+        self.counters.malformed += int((~valid).sum())
+        for distance in back[valid & ~open_].tolist():
+            if distance > self.next_seq - self.settings.first_seq:
+                self.counters.unknown += 1
+            elif (
+                distance <= self.settings.capacity
+                and self._fate[(self.next_seq - distance) & self._mask] == Fate.RECEIVED
+            ):
+                self.counters.late_copies += 1
+            else:
+                self.counters.late += 1
+
+    def _count_copies(self, seqs: Longs, fars: Longs) -> None:
+        """Same far_seq: copied on the way back; another: copied on the way there, and answered twice by the far end."""
+        for seq, far in zip(seqs.tolist(), fars.tolist(), strict=True):
+            row = self._ring[seq & self._mask]
+            if row["fate"] != Fate.RECEIVED:
+                self.counters.late += 1
+                continue
+            known = self._copies.setdefault(seq, {int(row["far_seq"])})
+            way = "reverse_copies" if far in known else "forward_copies"
+            known.add(far)
+            row[way] = min(_MOST_COPIES, int(row[way]) + 1)
+            setattr(self.counters, way, getattr(self.counters, way) + 1)
+
+    # ---- settled
+
+    def settle(self, now_ns: int) -> Records:
+        """Rows from the head on to which nothing more can come; every reply that had arrived before `now_ns` must be in."""
+        first = self._head
+        while self._head < self.next_seq:
+            rows = np.arange(self._head, min(self._head + _BLOCK, self.next_seq)) & self._mask
+            ready = self._ready(rows, now_ns)
+            count = len(rows) if ready.all() else int(np.argmin(ready))
+            self._head += count
+            if count < len(rows):
+                break
+        self._heard = max(self._heard, self._head)
+        for seq in [seq for seq in self._copies if seq < self._head]:
+            del self._copies[seq]
+        return self._records(first, self._head)
+
+    def _ready(self, rows: Longs, now_ns: int) -> npt.NDArray[np.bool_]:
+        fate = self._fate[rows]
+        ready = (fate == Fate.UNSENT) | (
+            (fate == Fate.LOST) & (now_ns - self._departed[rows] > self.settings.timeout_ns)
+        )
+        received = fate == Fate.RECEIVED
+        if self.settings.follow_up:
+            far = self._ring["far_seq"][rows]
+            received &= (self._follow_seq[far & self._mask] == far) | (
+                now_ns - self._answered[rows] > self.settings.grace_ns
+            )
+        return np.asarray(ready | received)
+
+    def _records(self, first: int, stop: int) -> Records:
+        records: Records = self._ring[np.arange(first, stop) & self._mask]
+        if len(records):
+            self._apply_follow_ups(records)
+        return records
+
+    def _apply_follow_ups(self, records: Records) -> None:
+        """Replace T3 by the far end's kernel TX stamp of that very reply where it came."""
+        far = records["far_seq"]
+        at = far & self._mask
+        told = (records["fate"] == Fate.RECEIVED) & (self._follow_seq[at] == far)
+        records["far_sent_ns"][told] = self._follow_ns[at[told]]
+        records["stamps"][told] |= int(Stamp.T3_KERNEL)
+
+    def figures(self) -> dict[str, int]:
+        """The counters by name."""
+        return asdict(self.counters)
