@@ -15,13 +15,15 @@ All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from linkqual import limits, plan_steps
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
-from linkqual.model import Json, Link, Objective, Plan, Profile, Step
+from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
 from linkqual.plan_needs import family_size
 from linkqual.plan_text import as_json, describe
+from linkqual.profile_lint import rank_of
 from linkqual.units import format_size
 
 ORDER = ("path", "ping", "stamp", "throughput")
@@ -104,7 +106,23 @@ def _resolve(
         if why:
             reasons[why] = None
         found.append(replace(objective, limit=value))
-    return tuple(found), list(reasons)
+    return tuple(found), [*reasons, *_falling(found)]
+
+
+def _falling(objectives: list[Objective]) -> list[str]:
+    """Limits that fall while the quantile rises, once the facts of the line are in: the lower one then decides alone."""
+    notes = []
+    groups: dict[tuple[str, Direction], list[Objective]] = {}
+    for one in objectives:
+        if one.limit is not None and rank_of(one.statistic) is not None:
+            groups.setdefault((one.metric, one.direction), []).append(one)
+    for group in groups.values():
+        for low, high in pairwise(sorted(group, key=lambda one: rank_of(one.statistic) or 0.0)):
+            if (high.limit or 0) < (low.limit or 0):
+                notes.append(
+                    f"on this line the limit of {high.key} ({high.limit_text}) lies below that of {low.statistic} ({low.limit_text})"
+                )
+    return notes
 
 
 def _within(plan: Plan, max_bytes: int | None) -> Plan:

@@ -2,108 +2,124 @@
 
 from __future__ import annotations
 
-from linkqual.model import Json, Plan, Step
-from linkqual.plan_needs import Need, family_size, needs
-from linkqual.units import (
-    format_count,
-    format_duration,
-    format_packet_rate,
-    format_rate,
-    format_ratio,
-    format_size,
-)
+from linkqual.metrics import METRICS
+from linkqual.model import Json, Objective, Plan, Step
+from linkqual.plan_needs import BAD_FACTOR, Need, family_size, needs
+from linkqual.units import format_count, format_duration, format_packet_rate, format_rate, format_ratio, format_size
 
-_UNIT = {"stamp": "packets", "throughput": "seconds"}
+_UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by the probe that makes them
 
 
 def describe(plan: Plan) -> list[str]:
-    """Lines for `linkqual plan`: the steps, what each red line needs, the totals and the reasons."""
-    lines = [f"plan of profile {plan.profile} for {plan.link.name}", "", "steps"]
-    lines += [f"  {number}. {_step(step)}" for number, step in enumerate(plan.steps, 1)]
-    lines += ["", "red lines"]
-    lines += [f"  {line}" for line in _red_lines(plan)]
-    lines += ["", "in all"]
-    lines += [f"  {line}" for line in _totals(plan)]
-    if plan.reasons:
-        lines += ["", "why"]
-        lines += [f"  - {reason}" for reason in plan.reasons]
-    return lines
+    """Lines for `linkqual plan`: steps, what each red line needs, totals, reasons. Columns are aligned, for a fixed-width font."""
+    link = plan.link
+    known = [text for text in (link.vendor, link.cir_bps and format_rate(link.cir_bps), _budget(plan)) if text]
+    return [
+        f"{plan.profile} on {link.name}{' (' + ', '.join(known) + ')' if known else ''}",
+        "",
+        *_indented("steps", _table([("step", "on a good line", "at most", "sends"), *map(_step, plan.steps)])),
+        "",
+        *_indented("red lines", _table(_red_lines(plan))),
+        "",
+        *_indented("in all", _totals(plan)),
+        *(["", *_indented("why", [f"- {reason}" for reason in plan.reasons])] if plan.reasons else []),
+    ]
 
 
-def _step(step: Step) -> str:
-    parts = [step.key]
+def _budget(plan: Plan) -> str:
+    budget = plan.link.rtt_budget_ns
+    return f"round trip within {format_duration(budget)}" if budget else ""
+
+
+def _indented(title: str, lines: list[str]) -> list[str]:
+    return [title, *(f"  {line}" for line in lines)]
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _step(step: Step) -> tuple[str, ...]:
+    return step.key, format_duration(step.expected_ns), format_duration(step.duration_ns), _sends(step)
+
+
+def _sends(step: Step) -> str:
+    params = step.params
     if step.probe == "stamp":
-        parts.append(f"{format_packet_rate(step.params['rate_pps'])} of {step.params['packet_bytes']} B UDP payload")
-        parts.append(f"at most {format_count(step.packets)} packets")
-    elif step.packets:
-        parts.append(f"{'up to ' if step.probe == 'path' else ''}{format_count(step.packets)} packets")
+        count = format_count(step.packets) if params["fixed"] else f"at most {format_count(step.packets)}"
+        size = f"{params['packet_bytes']} B of UDP payload"
+        return f"{count} packets, {format_packet_rate(params['rate_pps'])} of {size}: {format_rate(step.offered_bps)} each way"
     if step.probe == "throughput":
-        parts.append(f"TCP {step.params['congestion_control']}, {'judged' if step.params['judged'] else 'shown'}")
-    if step.offered_bps:
-        each = "each way" if step.probe != "throughput" else "up to the contracted rate"
-        parts.append(f"{format_rate(step.offered_bps)} {each}")
-    elif step.probe == "throughput":
-        parts.append("as much as the line takes")
-    parts.append(f"{format_duration(step.expected_ns)} on a good line, at most {format_duration(step.duration_ns)}")
-    return ", ".join(parts)
+        rate = f"up to {format_rate(step.offered_bps)}" if step.offered_bps else "as much as the line takes"
+        return f"TCP {params['congestion_control']}, {rate}, {'judged' if params['judged'] else 'shown beside'}"
+    if step.probe == "path":
+        return f"up to {format_count(step.packets)} packets"
+    return f"{format_count(step.packets)} echoes, {format_rate(step.offered_bps)} each way"
 
 
-def _all_needs(plan: Plan) -> list[Need]:
+def all_needs(plan: Plan) -> list[Need]:
+    """What every decidable red line of the plan needs."""
     family = family_size(plan.objectives)
-    return [need for probe in _UNIT for need in needs(plan.objectives, probe, family)]
+    return [need for probe in _UNITS for need in needs(plan.objectives, probe, family)]
 
 
-def _red_lines(plan: Plan) -> list[str]:
-    lines = []
-    decidable = {need.objective.key: need for need in _all_needs(plan)}
+def _label(objective: Objective) -> str:
+    metric = METRICS[objective.metric]
+    statistic = "" if objective.statistic == "ratio" else f" {objective.statistic}"
+    direction = "" if len(metric.directions) == 1 else f", {objective.direction}"
+    return f"{metric.title}{statistic}{direction}"
+
+
+def _limit(objective: Objective) -> str:
+    if objective.limit is None:
+        return "not judged" if objective.limit_text in {"", "none"} else f"not judged: {objective.limit_text}"
+    unit = METRICS[objective.metric].unit
+    shown = {"ns": format_duration, "bit/s": format_rate, "ratio": format_ratio}[unit](objective.limit)
+    return f"{objective.relation} {shown}"
+
+
+def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
+    decidable = {need.objective.key: need for need in all_needs(plan)}
+    rows = [("metric", "weight", "limit", "proven after", "a bad line is refuted after about")]
     for objective in plan.objectives:
         weight = "required" if objective.required else "advisory"
         need = decidable.get(objective.key)
-        if objective.limit is None:
-            lines.append(f"{objective.key}: measured and not judged ({objective.limit_text})")
-        elif need is None:
-            lines.append(f"{objective.key}: {weight}, compared at the end, without a proof")
+        if need is None:
+            end = "-" if objective.limit is None else "compared at the end, without a proof"
+            rows.append((_label(objective), weight, _limit(objective), end, ""))
         else:
-            unit = "packets" if objective.metric != "throughput" else "seconds"
-            lines.append(
-                f"{objective.key}: {weight}, limit {objective.limit_text}, share of bad {unit} at most {format_ratio(need.share)}: "
-                f"proven after {format_count(need.good)} good {unit}, a line ten times over refuted after about {format_count(need.bad)}"
-            )
-    return lines
+            unit = _UNITS[METRICS[objective.metric].probe]
+            good, bad = f"{format_count(need.good)} good {unit}", f"{format_count(need.bad)}"
+            rows.append((_label(objective), weight, _limit(objective), good, bad))
+    return rows
 
 
 def _totals(plan: Plan) -> list[str]:
     unknown = any(step.probe == "throughput" and not step.offered_bps for step in plan.steps)
-    size = format_size(plan.total_bytes) + (
-        " and what the throughput steps carry at the line's own rate" if unknown else ""
-    )
     family = family_size(plan.objectives)
+    beside = " and what TCP carries at the line's own rate" if unknown else ""
     return [
-        f"a good line: {format_duration(plan.expected_ns)}; at most {format_duration(plan.total_ns)}",
-        f"a line that breaks a limit ten times over: {format_duration(bad_ns(plan))}",
-        f"traffic: at most {size}, both directions together",
-        f"errors: a line bad in any required respect passes with at most 5 %; a line good in all of them fails with at most 5 %, shared by {family} red lines",
+        f"a good line  {format_duration(plan.expected_ns)}",
+        f"a bad line   {format_duration(bad_ns(plan))}, where every limit is broken {BAD_FACTOR} times over",
+        f"at most      {format_duration(plan.total_ns)}",
+        f"traffic      at most {format_size(plan.total_bytes)}{beside}, both directions together",
+        f"errors       a line that breaks any required limit passes with at most 5 %; one that keeps all {family} fails with at most 5 %",
     ]
 
 
 def bad_ns(plan: Plan) -> int:
-    """Time of a plan whose line breaks every limit ten times over: each red line is refuted early."""
-    wanted = _all_needs(plan)
+    """Time of a plan whose line breaks every limit ten times over: every red line is refuted early."""
+    wanted = all_needs(plan)
     spent = 0
     for step in plan.steps:
-        mine = [need.bad for need in wanted if _UNIT.get(step.probe) and need.objective.key and _of(need, step)]
-        if not mine or step.params.get("fixed") or not step.params.get("judged", True):
-            spent += step.expected_ns
-        elif step.probe == "stamp":
-            packets = min(max(mine), step.packets or max(mine))
-            spent += packets * 10**9 // step.params["rate_pps"] + step.params["timeout_ns"]
-        else:
+        mine = [need.bad for need in wanted if METRICS[need.objective.metric].probe == step.probe]
+        if step.probe != "stamp" or not mine or step.params["fixed"]:
             spent += step.expected_ns  # a block of throughput is never cut short
+        else:
+            packets = min(max(mine), step.packets or max(mine))
+            spent += min(step.expected_ns, packets * 10**9 // step.params["rate_pps"] + step.params["timeout_ns"])
     return spent
-
-
-def _of(need: Need, step: Step) -> bool:
-    return (need.objective.metric == "throughput") == (step.probe == "throughput")
 
 
 def as_json(plan: Plan) -> Json:
@@ -111,34 +127,8 @@ def as_json(plan: Plan) -> Json:
     return {
         "profile": plan.profile,
         "link": plan.link.name,
-        "steps": [
-            {
-                "key": step.key,
-                "probe": step.probe,
-                "direction": str(step.direction),
-                "params": step.params,
-                "packets": step.packets,
-                "expected_ns": step.expected_ns,
-                "at_most_ns": step.duration_ns,
-                "offered_bps": step.offered_bps or None,
-                "at_most_bytes": step.total_bytes if step.offered_bps or step.probe == "path" else None,
-                "why": step.why,
-            }
-            for step in plan.steps
-        ],
-        "red_lines": [
-            {
-                "objective": need.objective.key,
-                "required": need.objective.required,
-                "limit": need.objective.limit,
-                "limit_text": need.objective.limit_text,
-                "share": need.share,
-                "unit": "seconds" if need.objective.metric == "throughput" else "packets",
-                "good_line": need.good,
-                "bad_line": need.bad,
-            }
-            for need in _all_needs(plan)
-        ],
+        "steps": [_step_json(step) for step in plan.steps],
+        "red_lines": [_need_json(need) for need in all_needs(plan)],
         "not_judged": [one.key for one in plan.objectives if one.limit is None],
         "good_line_ns": plan.expected_ns,
         "bad_line_ns": bad_ns(plan),
@@ -146,4 +136,34 @@ def as_json(plan: Plan) -> Json:
         "at_most_bytes": plan.total_bytes,
         "family": family_size(plan.objectives),
         "reasons": list(plan.reasons),
+    }
+
+
+def _step_json(step: Step) -> Json:
+    known = bool(step.offered_bps) or step.probe == "path"
+    return {
+        "key": step.key,
+        "probe": step.probe,
+        "direction": str(step.direction),
+        "params": step.params,
+        "packets": step.packets,
+        "good_line_ns": step.expected_ns,
+        "at_most_ns": step.duration_ns,
+        "offered_bps": step.offered_bps if known else None,
+        "at_most_bytes": step.total_bytes if known else None,
+        "why": step.why,
+    }
+
+
+def _need_json(need: Need) -> Json:
+    objective = need.objective
+    return {
+        "objective": objective.key,
+        "required": objective.required,
+        "limit": objective.limit,
+        "limit_text": objective.limit_text,
+        "share": need.share,
+        "unit": _UNITS[METRICS[objective.metric].probe],
+        "good_line": need.good,
+        "bad_line": need.bad,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from linkqual.errors import InputError
 from linkqual.model import Json
+from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Section, choice, whole
 from linkqual.units import parse_duration_ns, parse_packet_rate, parse_size_bytes
 
@@ -62,7 +63,12 @@ def _seconds(low: str, high: str) -> Callable[[str], int]:
 
 
 def _window(value: str) -> int:
-    return 0 if value == "auto" else whole(1, 1_000_000)(value)
+    if value == "auto":
+        return 0
+    try:
+        return whole(1, 1_000_000)(value)
+    except InputError as error:
+        raise InputError(error.message, f"auto, or {error.hint} packets in flight") from None
 
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
@@ -86,7 +92,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "10 ms", "60 s"), 2 * NS_PER_S),
         Setting("window", "window", _window, 0),
         Setting("dscp", "dscp", parse_dscp, 0),
-        Setting("schedule", "schedule", choice("periodic", "poisson"), "periodic"),
+        Setting("schedule", "schedule", choice(*SCHEDULES), "periodic"),
     ),
     "throughput": (
         Setting("streams", "streams", whole(1, 128), [1, 4], several=True),

@@ -15,7 +15,8 @@ Floor 2, pure: the caller reads the file.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 from linkqual import limits
@@ -24,6 +25,7 @@ from linkqual.limits import Limit
 from linkqual.metrics import METRICS, Metric, quantile
 from linkqual.model import Direction, Objective, Profile
 from linkqual.probe_settings import read_probes
+from linkqual.profile_lint import lint, rank_of
 from linkqual.settings import Complaints, Listing, Section, boolean, choice, read_tree, text
 from linkqual.units import parse_ratio
 
@@ -40,13 +42,13 @@ def parse(source: str, name: str) -> Profile:
     profile_name = section.get("name", _name, "", required=True)
     purpose = section.get("purpose", text, "")
     read = _objectives(section)
-    probes = read_probes(section, tuple(dict.fromkeys(METRICS[one.metric].probe for one, _, _ in read)))
+    probes = read_probes(section, tuple(dict.fromkeys(METRICS[one.objective.metric].probe for one in read)))
     _contradictions(read, complaints)
     _probes_needed(read, probes, complaints)
     section.close()
     complaints.raise_any()
-    objectives = tuple(objective for objective, _, _ in read)
-    return Profile(profile_name, title or profile_name, purpose, objectives, probes, name, _lint(objectives))
+    objectives = tuple(one.objective for one in read)
+    return Profile(profile_name, title or profile_name, purpose, objectives, probes, name, lint(objectives))
 
 
 def _name(value: str) -> str:
@@ -58,7 +60,14 @@ def _name(value: str) -> str:
 # ---- objectives
 
 
-_Read = tuple[Objective, Limit, int]  # and the line it stands in
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An objective with where it stands: its line and its place in the list ("objectives#3")."""
+
+    objective: Objective
+    limit: Limit
+    line: int
+    place: str
 
 
 def _objectives(section: Section) -> list[_Read]:
@@ -71,7 +80,7 @@ def _objectives(section: Section) -> list[_Read]:
     for number, item in enumerate(node.items, 1):
         inner = section.as_section(item, f"objectives#{number}")
         if inner is not None:
-            found += [(objective, limit, item.line) for objective, limit in _objective(inner)]
+            found += [_Read(objective, limit, item.line, inner.path) for objective, limit in _objective(inner)]
             inner.close()
     return found
 
@@ -84,7 +93,7 @@ def _objective(section: Section) -> list[tuple[Objective, Limit]]:
         return []
     statistic = _statistic(section, metric)
     directions = _directions(section, metric)
-    limit = section.get("limit", lambda value: limits.parse(value, metric.unit), None, required=True)
+    limit = section.get("limit", partial(limits.parse, unit=metric.unit), None, True, limits.ALLOWED[metric.unit])
     confidence = section.get("confidence", _confidence, 0.95)
     required = section.get("required", boolean, True)
     burst = section.get("assumed_burst", _burst, 1.0)
@@ -133,22 +142,35 @@ def _statistic(section: Section, metric: Metric) -> str | None:
 
 def _directions(section: Section, metric: Metric) -> tuple[Direction, ...]:
     only_one: tuple[str, ...] = metric.directions[:1] if len(metric.directions) == 1 else ()
-    words: tuple[str, ...] = section.get_list("direction", choice("both", *metric.directions), only_one)
+    words = section.get_list("direction", partial(_direction, metric), only_one)
     if not words:
         if not section.has("direction"):
-            section.complain("direction", "is missing", ", ".join((*metric.directions, "both")))
+            section.complain("direction", "is missing", _allowed_directions(metric))
         return metric.directions[:1]
     found = [direction for word in words for direction in (_BOTH if word == "both" else (Direction(word),))]
     if len(set(found)) < len(found):
         section.complain("direction", "names a direction twice", "each once")
-    if not set(found) <= set(metric.directions):
-        section.complain("direction", f"{metric.name} has no forward and reverse", ", ".join(metric.directions))
-        return metric.directions[:1]
     return tuple(dict.fromkeys(found))
 
 
+def _direction(metric: Metric, value: str) -> str:
+    if value == "both" and set(_BOTH) <= set(metric.directions):
+        return value
+    if value not in set(metric.directions):
+        raise InputError(f"{metric.name} has no direction {value!r}", _allowed_directions(metric))
+    return value
+
+
+def _allowed_directions(metric: Metric) -> str:
+    both = ("both",) if set(_BOTH) <= set(metric.directions) else ()
+    return ", ".join((*metric.directions, *both))
+
+
 def _confidence(value: str) -> float:
-    ratio = parse_ratio(value)
+    try:
+        ratio = parse_ratio(value)
+    except InputError:
+        ratio = 0.0
     if not 0.5 < ratio < 1:
         raise InputError(f"{value!r} is no confidence", "more than 50 % and less than 100 %, such as 95 %")
     return ratio
@@ -164,74 +186,50 @@ def _burst(value: str) -> float:
     return number
 
 
-# ---- contradictions and style
+# ---- contradictions
 
 
 def _contradictions(read: list[_Read], complaints: Complaints) -> None:
     """Two red lines of one key; and limits of one metric that fall while the quantile rises."""
-    first: dict[str, int] = {}
-    by_basis: dict[tuple[str, str, str | None], list[tuple[float, float, Objective, int]]] = {}
-    for objective, limit, line in read:
-        if objective.key in first:
-            where = first[objective.key]
+    first: dict[str, _Read] = {}
+    by_basis: dict[tuple[str, str, str | None], list[tuple[float, float, _Read]]] = {}
+    for one in read:
+        key, limit = one.objective.key, one.limit
+        if key in first:
             complaints.add(
-                line, "objectives", f"{objective.key} is judged twice, first in line {where}", "one limit each"
+                one.line, one.place, f"{key} is judged twice, first in line {first[key].line}", "one limit each"
             )
             continue
-        first[objective.key] = line
+        first[key] = one
         size = limit.factor if limit.fact else limit.value
-        rank = _rank(objective.statistic)
+        rank = rank_of(one.objective.statistic)
         if size is not None and rank is not None:
-            basis = (objective.metric, str(objective.direction), limit.fact)
-            by_basis.setdefault(basis, []).append((rank, size, objective, line))
+            basis = (one.objective.metric, str(one.objective.direction), limit.fact)
+            by_basis.setdefault(basis, []).append((rank, size, one))
     for group in by_basis.values():
         group.sort(key=lambda entry: entry[0])
-        for (_, low_size, low, _), (_, size, high, line) in pairwise(group):
+        for (_, low_size, low), (_, size, high) in pairwise(group):
             if size < low_size:
-                name = f"{high.metric}/{high.direction}"
-                complaints.add(
-                    line,
-                    "objectives",
-                    f"{name}: the limit of {high.statistic} ({high.limit_text}) lies below that of {low.statistic} ({low.limit_text})",
-                    f"a limit of {high.statistic} at or above that of {low.statistic}",
-                )
+                complaints.add(high.line, high.place, *_falling(low.objective, high.objective))
 
 
-def _rank(statistic: str) -> float | None:
-    return {"min": -1.0, "max": 2.0}.get(statistic, quantile(statistic))
+def _falling(low: Objective, high: Objective) -> tuple[str, str]:
+    """The complaint: "... the limit of p99 (10 ms) lies below that of p50 (12 ms)", and what is allowed."""
+    return (
+        f"{high.metric}/{high.direction}: the limit of {high.statistic} ({high.limit_text}) "
+        f"lies below that of {low.statistic} ({low.limit_text})",
+        f"a limit of {high.statistic} at or above that of {low.statistic}",
+    )
 
 
 def _probes_needed(read: list[_Read], probes: dict[str, dict[str, object]], complaints: Complaints) -> None:
-    for objective, _, line in read:
-        probe = METRICS[objective.metric].probe
+    for place, one in {one.place: one for one in read}.items():
+        probe = METRICS[one.objective.metric].probe
         if probe not in probes:
             named = ", ".join(probes) or "none"
             complaints.add(
-                line, "objectives", f"{objective.metric} is measured by {probe}, which is not under probes ({named})"
+                one.line,
+                place,
+                f"{one.objective.metric} needs the probe {probe}, probes names {named}",
+                f"'{probe}:' below probes",
             )
-
-
-def _lint(objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """What a careful reader would remark: no error, but likely not what is meant."""
-    notes = []
-    delays = [one for one in objectives if METRICS[one.metric].unit == "ns"]
-    judged = [one for one in objectives if one.limit is not None or one.limit_text != limits.NONE]
-    tails = [one for one in delays if (_rank(one.statistic) or 0) >= 0.99 and one in judged]
-    if delays and not tails:
-        notes.append(
-            "no tail metric: a median or mean hides the slow packets a step or a token waits for; add p99 or p99.9"
-        )
-    if not delays:
-        notes.append("no delay or jitter is judged: throughput and loss alone do not describe a line")
-    for metric in ("loss_ratio", "throughput"):
-        one_sided = {one.direction for one in judged if one.metric == metric} & set(_BOTH)
-        if len(one_sided) == 1:
-            notes.append(f"{metric} is judged {one_sided.pop()} only: the other direction may differ")
-    notes += [
-        f"{one.key}: a {one.statistic} of a sample proves nothing about other packets; a quantile can be proven"
-        for one in judged
-        if one.statistic in {"max", "min", "mean"}
-    ]
-    if not any(one.required for one in judged):
-        notes.append("nothing required has a limit: no line can fail this profile")
-    return tuple(notes)

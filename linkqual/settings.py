@@ -141,7 +141,8 @@ def _syntax(text: str, error: MarkedYAMLError, complaints: Complaints) -> NoRetu
     line = (text.splitlines() or [""])[min(number, len(text.splitlines()) - 1)]
     if re.match(r" *\t", line):
         complaints.fatal(number + 1, "", "a tab in the indentation", "spaces")
-    context = f" {error.context}" if error.context else ""
+    begun = f" (begun in line {error.context_mark.line + 1})" if error.context_mark else ""
+    context = f" {error.context}{begun}" if error.context else ""
     complaints.fatal(number + 1, "", f"no YAML: {error.problem}{context}")
 
 
@@ -164,7 +165,7 @@ def _line(event: Event) -> int:
 def _node(event: Event, events: Iterator[Event], complaints: Complaints, path: str, depth: int) -> Node:
     line = _line(event)
     if depth > MAX_DEPTH:
-        complaints.fatal(line, path, "nested too deeply", f"{MAX_DEPTH} levels")
+        complaints.fatal(line, path.partition("#")[0], "nested too deeply", f"{MAX_DEPTH} levels")
     if getattr(event, "anchor", None) is not None:
         sign = "*" if isinstance(event, AliasEvent) else "&"
         complaints.fatal(line, path, f"anchors and aliases ({sign}{event.anchor}) are not read", "the value itself")
@@ -231,12 +232,14 @@ class Section:
         self._ask(key)
         return self.node.items.get(key)
 
-    def get(self, key: str, read: Callable[[str], _T], default: _D, required: bool = False) -> _T | _D:
-        """The value of a scalar key through `read`, which raises InputError for what it refuses."""
+    def get(
+        self, key: str, read: Callable[[str], _T], default: _D, required: bool = False, allowed: str = ""
+    ) -> _T | _D:
+        """The value of a scalar key through `read`, which raises InputError for what it refuses; `allowed` if it is missing."""
         node = self.raw(key)
         if node is None:
             if required:
-                self.complain(key, "is missing")
+                self.complain(key, "is missing", allowed)
             return default
         return self.value(key, node, read, default)
 

@@ -54,7 +54,8 @@ def _split(text: object, kind: str, example: str) -> tuple[Decimal, str]:
 def _scaled(text: object, kind: str, example: str, table: dict[str, int]) -> int:
     number, unit = _split(text, kind, example)
     if unit not in table:
-        raise InputError(f"{text!r}: unknown unit {unit!r} of a {kind}", hint=f"write it like {example}")
+        problem = f"unknown unit {unit!r} of a {kind}" if unit else f"a {kind} needs its unit"
+        raise InputError(f"{text!r}: {problem}", hint=f"write it like {example}")
     if not number.is_finite() or number < 0:
         raise InputError(f"{text!r}: a {kind} is finite and not negative", hint=f"write it like {example}")
     return int((number * table[unit]).to_integral_value())
