@@ -6,7 +6,7 @@
 | `stamp.open` | `session` (to name it in the other three), `port`, `ssid` |
 | `stamp.counters` | `counters`: name -> count |
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector |
-| `stamp.close` | what `Reflector.stop` gives, octets as base64 |
+| `stamp.close` | `counters` and `stamps`, as `Reflector.stop` gives them |
 | `iperf3.open` | `port`, `address` |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, is_dataclass
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from linkqual.agent.config import AgentConfig
@@ -94,7 +94,7 @@ class Session:
         if iperf3 is not None:
             await iperf3.close(0)
         if reflector is not None:
-            await self._run(reflector.stop)
+            await self._run(reflector.close)
 
     # ---- the requests
 
@@ -105,7 +105,7 @@ class Session:
             return {
                 **asdict(host.conditions()),
                 "drops": host.drop_counters(),
-                "boot_id": boot_id(),
+                "boot_id": host.boot_id(),
                 "iperf3": host.iperf3_version(),
             }
 
@@ -121,6 +121,7 @@ class Session:
         dscp: int,
         receive_buffer_bytes: int | None,
     ) -> dict[str, Json]:
+        from linkqual.net import host
         from linkqual.net.reflector import Reflector, ReflectorConfig
 
         if self._reflector is not None:
@@ -128,25 +129,31 @@ class Session:
         caps = self._config.caps
         caps.allow("max_pps", rate_pps, "packets a second")
         caps.allow("max_seconds", round(seconds), "seconds")
+        expected = packets or math.ceil(rate_pps * seconds)
         ssid = secrets.randbelow(0xFFFF) + 1
-        chosen = {} if receive_buffer_bytes is None else {"receive_buffer_bytes": receive_buffer_bytes}
-        config = ReflectorConfig(
-            bind_address=self.here,
-            peer_address=self.near,
-            port=self._free_reflector_port(),
-            ssid=ssid,
-            max_pps=caps.max_pps,
-            max_seconds=seconds,
-            **chosen,
-        )
+        port = self._free_reflector_port()
 
         def start() -> None:
+            clock = host.clock_state()
+            config = ReflectorConfig(
+                bind_address=self.here,
+                peer_address=self.near,
+                ssid=ssid,
+                port=port,
+                max_pps=caps.max_pps,  # not what was asked: a sender catching up after a stall must not lose packets here
+                max_seconds=math.ceil(seconds),
+                max_packets=2 * expected + 1000,  # copies the line makes are answered too
+                max_bytes=caps.max_bytes,
+                clock_error_ns=clock.error_ns,
+                clock_synchronised=clock.synchronised,
+            )
+            if receive_buffer_bytes is not None:
+                config = replace(config, receive_buffer_bytes=receive_buffer_bytes)
             self._reflector = Reflector.start(config)
 
         await self._run(start)
         self._reflector_id = secrets.token_hex(8)
         self._extend(seconds)
-        port = self._opened(self._reflector_id).port
         self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
         return {"session": self._reflector_id, "port": port, "ssid": ssid}
 
@@ -160,9 +167,8 @@ class Session:
     async def _stamp_close(self, session: str) -> dict[str, Json]:
         reflector, self._reflector = self._opened(session), None
         self._until = 0.0
-        final = plain(await self._run(reflector.stop))
         self._log("reflector closed")
-        return final if isinstance(final, dict) else {"counters": final}
+        return await self._run(reflector.stop)
 
     async def _iperf3_open(self, seconds: float, streams: int) -> dict[str, Json]:
         if self._iperf3 is not None:
@@ -198,10 +204,9 @@ class Session:
             source=self.here,
             max_hops=max_hops,
             rounds=rounds,
+            interrupted=lambda: self._closed,
         )
-        found = plain(await self._run(follow))
-        assert isinstance(found, dict)
-        return found
+        return asdict(await self._run(follow))
 
     async def _trace_target(self, port: int | None) -> dict[str, Json]:
         wanted = [port] if port is not None else range(TRACE_PORT, TRACE_PORT + 100)
@@ -254,26 +259,3 @@ class Session:
 
     def _extend(self, seconds: float) -> None:
         self._until = max(self._until, asyncio.get_running_loop().time() + seconds)
-
-
-def boot_id() -> str:
-    """The same at two ends when they run on one kernel: then they share a clock."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def plain(value: Json) -> Json:
-    """A value as JSON knows it: dataclasses and mappings as objects, octets as base64, numbers of numpy as Python's."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if isinstance(value, dict):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, bytes | bytearray):
-        return bytes_text(bytes(value))
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    return value
