@@ -101,7 +101,7 @@ def describe(checks: list[Check]) -> list[str]:
     for check in checks:
         lines.append(f"{_SIGNS[check.state]} {check.name:<18}{check.found}")
         if check.state is not State.OK:
-            lines.append(f"{'':<20}{check.means}")
+            lines += [f"{'':<20}{part}" for part in check.means.split("; ")]
             if check.mend:
                 lines.append(f"{'':<20}mend: {check.mend}")
     lacking = ", ".join(check.name for check in checks if check.needed and check.state is State.MISSING)

@@ -18,21 +18,7 @@ from dataclasses import dataclass
 
 from linkqual.errors import InputError
 from linkqual.model import Direction, Link
-
-try:
-    from linkqual.stats.throughput import header_goodput
-except ImportError:
-
-    def header_goodput(
-        rate_bps: float, mtu: int, ip_version: int, timestamps: bool = True, counts: str = "l1"
-    ) -> float:
-        return (
-            rate_bps
-            * (mtu - 40 - 12 * timestamps - 20 * (ip_version == 6))
-            / (mtu + {"l1": 38, "l2": 18, "l3": 0}[counts])
-        )
-
-
+from linkqual.stats.throughput import header_goodput
 from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_rate_bps, parse_ratio
 
 NONE = "none"
@@ -118,7 +104,8 @@ def resolve(limit: Limit, link: Link, direction: Direction, ip_version: int = 4)
     known = _fact(limit.fact, link, direction, ip_version)
     if known is not None:
         show = format_duration if limit.fact == "rtt_budget" else format_rate
-        return known * limit.factor, f"{limit.text} = {show(known * limit.factor)}"
+        assumed = f" (MTU {ASSUMED_MTU} assumed)" if limit.fact == "goodput" and link.mtu is None else ""
+        return known * limit.factor, f"{limit.text} = {show(known * limit.factor)}{assumed}"
     if limit.value is not None:
         return limit.value, f"{limit.text}: {missing(limit.fact)}, so the value stands"
     return None, f"{limit.text}: {missing(limit.fact)}, so it is measured and not judged"

@@ -20,7 +20,7 @@ def rank_of(statistic: str) -> float | None:
 def lint(objectives: Sequence[Objective]) -> tuple[str, ...]:
     """Remarks on one profile, as sentences."""
     judged = [one for one in objectives if one.limit_text != NONE]
-    return tuple([*_tails(objectives, judged), *_one_sided(judged), *_unprovable(judged), *_toothless(judged)])
+    return (*_tails(objectives, judged), *_one_sided(judged), *_unprovable(judged), *_toothless(judged))
 
 
 def _tails(objectives: Sequence[Objective], judged: list[Objective]) -> list[str]:

@@ -17,6 +17,7 @@ NS_PER_S = 1_000_000_000
 
 _SI = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _IEC = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_TOO_LARGE = Decimal("1e18")
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*\Z")
 
 _DURATION = {
@@ -44,8 +45,8 @@ _RATIO = {"": Decimal(1), "%": Decimal("0.01"), "ppm": Decimal("0.000001")}
 def _split(text: object, kind: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.match(str(text))
     try:
-        if match:
-            return Decimal(match[1].replace("_", "")), match[2]
+        if match and abs(number := Decimal(match[1].replace("_", ""))) < _TOO_LARGE:
+            return number, match[2]
     except InvalidOperation:
         pass
     raise InputError(f"{text!r} is no {kind}", hint=f"write it like {example}")
