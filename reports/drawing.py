@@ -83,14 +83,15 @@ _NOISE = re.compile(
     r'|font-family="[^"]*"|class="[^"]*"|xmlns(?::xlink)?="[^"]*"|version="1.1")'
 )
 _EMPTY = re.compile(r'<path(?: (?!d=)[-a-z]+="[^"]*")* d="(?:M0,0h0v0h0Z)?"(?: [-a-z]+="[^"]*")*/>|<g>\s*</g>')
-_LONG = re.compile(r"(\d\.\d\d)\d+")
+_GEOMETRY = re.compile(r' (?:d|transform|x2|y2)="[^"]*"')
+_LONG = re.compile(r"(\.\d\d)\d+")
 
 
 def _inline(svg: str, name: str, kind: str, alternative: str) -> Markup:
     head, _, body = svg.partition(">")
     body = _NOISE.sub("", body)
     body = _EMPTY.sub("", body)
-    body = _LONG.sub(r"\1", body)
+    body = _GEOMETRY.sub(lambda attribute: _LONG.sub(r"\1", attribute[0]), body)
     body = re.sub(r'\bid="', f'id="{name}-', body)
     body = re.sub(r"url\(#", f"url(#{name}-", body)
     for ink in Ink:

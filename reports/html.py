@@ -5,6 +5,7 @@ Everything that came from outside (names, messages, addresses) is escaped by the
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from linkqual.reports import wording
 from linkqual.reports.inert import inert
 from linkqual.reports.sections import sections
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from linkqual import units
 from linkqual.metrics import METRICS
@@ -58,10 +59,20 @@ def _environment() -> Environment:
         "sign": wording.SIGNS.__getitem__,
         "arrow": wording.ARROWS.__getitem__,
         "json": _scalar,
+        "prose": _prose,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
     environment.globals |= {"METRICS": METRICS, "Direction": Direction, "Outcome": Outcome, "zip": zip}
     return environment
+
+
+_QUANTITY = re.compile(r"\d[\d,.]*(?:e-?\d+| (?:[kMGT]?(?:bit/s|B|pps)|ns|µs|ms|s|min|h|d|%)(?![\w]))")
+
+
+def _prose(text: str) -> Markup:
+    """A sentence of the document, escaped, with every quantity kept on one line."""
+    # What is marked safe was escaped one step before; the span adds no text of others.
+    return Markup(_QUANTITY.sub(r'<span class="q">\g<0></span>', str(escape(inert(text)))))  # noqa: S704
 
 
 def _scalar(value: Any) -> str:

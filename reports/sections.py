@@ -15,6 +15,7 @@ from linkqual.model import (
     Direction,
     EndConditions,
     Hop,
+    Outcome,
     PathResult,
     PingResult,
     Qualification,
@@ -41,6 +42,8 @@ def sections(q: Qualification) -> dict[str, Any]:
         "outcome": wording.outcome_of(q),
         "headline": wording.headline(q),
         "findings": wording.findings_of(q),
+        "confidence": confidence(q),
+        "deciding": wording.remarks(q, {wording.outcome_of(q)} - {Outcome.PASS, Outcome.NOT_JUDGED}),
         "troubles": wording.troubles(q),
         "stamped": stamped,
         "stamp": stamp,
@@ -70,6 +73,12 @@ def missing(q: Qualification, probe: str) -> str:
     if any(step.probe == probe for step in q.plan.steps):
         return "the run ended before this step"
     return "not part of the plan"
+
+
+def confidence(q: Qualification) -> str:
+    """ "95 % " when every interval has the same confidence, else ""."""
+    levels = {f.estimate.confidence for f in wording.findings_of(q) if f.estimate}
+    return f"{levels.pop() * 100:.4g} % " if len(levels) == 1 else ""
 
 
 # ---- delay
