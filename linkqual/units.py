@@ -45,7 +45,7 @@ _RATIO = {"": Decimal(1), "%": Decimal("0.01"), "ppm": Decimal("0.000001")}
 def _split(text: object, kind: str, example: str) -> tuple[Decimal, str]:
     match = _NUMBER.match(str(text))
     try:
-        if match and abs(number := Decimal(match[1].replace("_", ""))) < _TOO_LARGE:
+        if match and (number := Decimal(match[1].replace("_", ""))).copy_abs() < _TOO_LARGE:
             return number, match[2]
     except InvalidOperation:
         pass
