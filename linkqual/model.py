@@ -317,8 +317,11 @@ class Decision:
     n: int  # trials when it was decided (or at the end)
     bad: int
     events: int
-    burst: float  # upper bound of the mean event size that was used
+    burst: float  # bound of the mean event size that was used
     because: str = ""
+    limit: float | None = None  # the Objective.limit it was made for; judged again by the exact bound for any other
+    confidence: float = 0.95
+    family: int = 1  # red lines that shared the error of a FAIL
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,13 @@ def mean_event_lower(events: npt.ArrayLike, bad: npt.ArrayLike) -> Floats:
     return np.asarray(np.where((e >= ENOUGH_EVENTS) & (b > e), np.maximum(bound, 1), 1), np.float64)
 
 
+class Side(Enum):
+    """For which lines the evidence speaks."""
+
+    BETTER = 1
+    WORSE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A stretch of the stream with fixed alternatives. `better`, `worse`: multiples of the limit; worse None: the mixture."""
@@ -62,7 +70,12 @@ class Stage:
     bad: int = 0
     events: int = 0
 
-    def for_better(self, n: Floats, bad: Floats, limit: Floats) -> Floats:
+    def evidence(self, side: Side, n: npt.ArrayLike, bad: npt.ArrayLike, limit: npt.ArrayLike) -> Floats:
+        """Of one side, after `bad` bad ones among `n` trials of this stage; arrays that broadcast to one dimension."""
+        at, trials, wrong = (np.atleast_1d(np.asarray(one, np.float64)) for one in (limit, n, bad))
+        return self._for_better(trials, wrong, at) if side is Side.BETTER else self._for_worse(trials, wrong, at)
+
+    def _for_better(self, n: Floats, bad: Floats, limit: Floats) -> Floats:
         """Evidence (ln): the likelihood ratio of the better line against the limit."""
         good = n if self.worse is None and bool(np.all(limit <= FINE)) else n - bad
         return good * self.slope(limit) + bad * math.log(self.better)
@@ -71,7 +84,7 @@ class Stage:
         """What one good trial adds to it."""
         return np.asarray(np.log1p(-self.better * limit) - np.log1p(-limit), np.float64)
 
-    def for_worse(self, n: Floats, bad: Floats, limit: Floats) -> Floats:
+    def _for_worse(self, n: Floats, bad: Floats, limit: Floats) -> Floats:
         """Evidence (ln): the (mean) likelihood ratio of the worse lines against the limit."""
         ratios = np.array(WORSE if self.worse is None else (self.worse,))[:, np.newaxis]
         share = ratios * limit
@@ -84,10 +97,6 @@ class Stage:
         return np.asarray(total - np.log(possible.sum(axis=0)), np.float64)
 
 
-def row(*values: npt.ArrayLike) -> list[Floats]:
-    return [np.atleast_1d(np.asarray(value, np.float64)) for value in values]
-
-
 # ---- figures for a plan
 
 
@@ -98,7 +107,7 @@ def pass_after(limit: float, k: int = 0, confidence: float = 0.95, burst: float 
     """
     stage, at = Stage(), np.array([limit / burst])
     n = math.ceil((-math.log(1 - confidence) - k * math.log(BETTER)) / float(stage.slope(at)[0]))
-    while float(stage.for_better(*row(n, k), at)[0]) < -math.log(1 - confidence):
+    while float(stage.evidence(Side.BETTER, n, k, at)[0]) < -math.log(1 - confidence):
         n += 1
     return n
 

@@ -29,12 +29,12 @@ from linkqual.stats.boundaries import (
     LONGEST_EVENT,
     WORSE,
     Floats,
+    Side,
     Stage,
     expected_trials,
     mean_event_lower,
     mean_event_upper,
     pass_after,
-    row,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -78,7 +78,7 @@ class SequentialTest:
         self._run = 0  # bad trials in the event still open
         self._closed: list[Stage] = []
         self._stage, self._stage_end = Stage(), math.ceil(HORIZON / limit)
-        self._base = (0.0, 0.0)  # evidence of the closed stages at the packet limit
+        self._base = dict.fromkeys(Side, 0.0)  # evidence of the closed stages at the packet limit
 
     @property
     def decided(self) -> bool:
@@ -155,21 +155,21 @@ class SequentialTest:
         return self.events + np.cumsum(inside % LONGEST_EVENT == 0), int(inside[-1]) + 1
 
     def _first_fail(self, n: Ints, bad: Ints, events: Ints) -> int | None:
-        likely = np.flatnonzero(self._for_worse(n, bad, None) >= self.fail_at)
+        likely = np.flatnonzero(self._evidence(Side.WORSE, n, bad, None) >= self.fail_at)
         if not len(likely):
             return None
         n, bad, events = n[likely], bad[likely], events[likely]
         limit = self.limit / mean_event_lower(events, bad)
-        agreed = np.flatnonzero(self._for_worse(n, events, limit) >= self.fail_at)
+        agreed = np.flatnonzero(self._evidence(Side.WORSE, n, events, limit) >= self.fail_at)
         return int(likely[agreed[0]]) if len(agreed) else None
 
     def _find_pass(self, starts: Ints, ends: Ints, bad: Ints, events: Ints) -> None:
-        likely = np.flatnonzero((self._for_better(ends, bad, None) >= self.pass_at) & (ends >= starts))
+        likely = np.flatnonzero((self._evidence(Side.BETTER, ends, bad, None) >= self.pass_at) & (ends >= starts))
         if not len(likely):
             return
         burst = mean_event_upper(events[likely], bad[likely], self.assumed_burst)
         limit = self.limit / burst
-        agreed = np.flatnonzero(self._for_better(ends[likely], events[likely], limit) >= self.pass_at)
+        agreed = np.flatnonzero(self._evidence(Side.BETTER, ends[likely], events[likely], limit) >= self.pass_at)
         if not len(agreed):
             return
         at = int(likely[agreed[0]])
@@ -183,7 +183,7 @@ class SequentialTest:
 
         def short(n: int) -> float:
             at = None if limit is None else np.array([limit])
-            return self.pass_at - float(self._for_better(np.array([n]), np.array([bad]), at)[0])
+            return self.pass_at - float(self._evidence(Side.BETTER, np.array([n]), np.array([bad]), at)[0])
 
         slope = float(self._stage.slope(np.array([limit or self.limit]))[0])
         n = max(start, start + math.ceil(short(start) / slope) - 2)
@@ -193,24 +193,15 @@ class SequentialTest:
 
     # ---- evidence over all stages
 
-    def _for_better(self, n: Ints, bad: Ints, limit: Floats | None) -> Floats:
-        return self._evidence(n, bad, limit, 0)
-
-    def _for_worse(self, n: Ints, bad: Ints, limit: Floats | None) -> Floats:
-        return self._evidence(n, bad, limit, 1)
-
-    def _evidence(self, n: Ints, bad: Ints, limit: Floats | None, side: int) -> Floats:
-        """Where limit is None: trials against the limit itself; else events against the limits of their own."""
-        at = np.full(len(n), self.limit) if limit is None else limit
-        of_events = limit is not None
-        before_n = sum(stage.trials for stage in self._closed)
-        before_bad = sum(stage.events if of_events else stage.bad for stage in self._closed)
-        pick = (Stage.for_better, Stage.for_worse)[side]
-        evidence = pick(self._stage, *row(n - before_n, bad - before_bad), at)
-        if not of_events:
-            return evidence + self._base[side]
+    def _evidence(self, side: Side, n: Ints, bad: Ints, limit: Floats | None) -> Floats:
+        """Of all stages. Without a limit: trials against the limit itself; else events against the limits of their own."""
+        closed = (sum(one.trials for one in self._closed), sum(one.bad for one in self._closed))
+        if limit is None:
+            return self._stage.evidence(side, n - closed[0], bad - closed[1], self.limit) + self._base[side]
+        seen = sum(one.events for one in self._closed)
+        evidence = self._stage.evidence(side, n - closed[0], bad - seen, limit)
         for stage in self._closed:
-            evidence = evidence + pick(stage, *row(stage.trials, stage.events), at)
+            evidence = evidence + stage.evidence(side, stage.trials, stage.events, limit)
         return evidence
 
     def _next_stage(self) -> None:
@@ -218,11 +209,9 @@ class SequentialTest:
         n, bad, events = (sum(getattr(stage, name) for stage in self._closed) for name in ("trials", "bad", "events"))
         stage = self._stage
         done = Stage(stage.better, stage.worse, self.n - n, self.bad - bad, self.events - events)
-        at = row(done.trials, done.bad, self.limit)
-        self._base = (
-            self._base[0] + float(done.for_better(*at)[0]),
-            self._base[1] + float(done.for_worse(*at)[0]),
-        )
+        self._base = {
+            side: self._base[side] + float(done.evidence(side, done.trials, done.bad, self.limit)[0]) for side in Side
+        }
         self._closed.append(done)
         seen = self.bad / self.n / self.limit
         self._stage = Stage(min(max(seen, BETTER), 0.9), min(max(seen, 1.1), WORSE[-1]))

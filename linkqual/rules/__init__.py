@@ -1,0 +1,76 @@
+"""Measurements -> verdict. Pure: the same plan and measurements give the same verdict anywhere, with no network.
+
+`judge` finds for each objective of the plan what was measured of it and says PASS when the limit is proven kept, FAIL when it
+is proven broken, INCONCLUSIVE between (with what would decide), NO DATA when nothing was measured. A decision taken while
+packets arrived (`watch`) holds for the limit and the confidence it was made for; anything else is judged by the exact bound.
+Floor 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from linkqual.metrics import METRICS
+from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, worst
+from linkqual.rules import notes, packets, seconds, words
+
+
+def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
+    """The verdict of the plan's objectives on these measurements. An advisory finding never turns it red."""
+    family = family_size(plan.objectives)
+    findings = tuple(_finding(objective, measurements, family) for objective in plan.objectives)
+    outcome = worst([one.outcome for one in findings if one.objective.required])
+    return Verdict(outcome, findings, notes.of(plan, measurements, findings), _family_words(family, findings))
+
+
+def family_size(objectives: Sequence[Objective]) -> int:
+    """Required red lines judged together, at least 1."""
+    return max(1, sum(one.required and one.limit is not None for one in objectives))
+
+
+def _finding(objective: Objective, measurements: Sequence[Measurement], family: int) -> Finding:
+    metric = METRICS.get(objective.metric)
+    if metric is None:
+        return _missing(
+            objective,
+            f"this linkqual does not know the metric {objective.metric!r}",
+            "judge with the release that measured",
+        )
+    if metric.probe == "throughput":
+        load = seconds.heaviest(measurements, objective)
+        return seconds.finding(objective, load, family) if load else _not_run(objective, metric.probe)
+    streams = [one for one in measurements if one.stamp is not None]
+    if streams:
+        return packets.finding(objective, max(streams, key=_packets), family)
+    failed = [one for one in measurements if one.step.probe == metric.probe and one.fault is not None]
+    if failed and failed[0].fault is not None:
+        return _missing(objective, failed[0].fault.message, failed[0].fault.hint, failed[0].step.key)
+    return _not_run(objective, metric.probe)
+
+
+def _packets(measurement: Measurement) -> int:
+    return measurement.stamp.summary.sent if measurement.stamp else 0
+
+
+def _missing(objective: Objective, why: str, hint: str, step: str = "") -> Finding:
+    return Finding(objective, Outcome.NO_DATA, why, None, hint, Rule.NONE, step)
+
+
+def _not_run(objective: Objective, probe: str) -> Finding:
+    return _missing(
+        objective, f"{words.name(objective)}: the {probe} probe was not run", f"measure with the {probe} probe"
+    )
+
+
+def _family_words(family: int, findings: Sequence[Finding]) -> str:
+    confidence = min((one.objective.confidence for one in findings), default=0.95)
+    error = words.percent(1 - confidence)
+    if family == 1:
+        return f"one red line: it passes or fails wrongly with at most {error} each"
+    return (
+        f"{family} red lines: a line bad in any one respect passes with at most {error}; "
+        f"a line good in all of them fails with at most {error}, shared by the {family} (Bonferroni)"
+    )
+
+
+__all__ = ["family_size", "judge"]

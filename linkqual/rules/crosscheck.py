@@ -1,0 +1,120 @@
+"""ICMP and the traces beside the data packets: where they differ, the difference is named. Floor 2, pure.
+
+Routers answer ICMP in their slow path and limit it; echo loss, or a hop that answers seldom, is no loss of data packets. Real loss
+shows at every hop behind the one where it begins, and in the data packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from linkqual.model import Hop, Measurement, Note, PingResult, Summary, Trace
+from linkqual.stats import histogram
+from linkqual.stats.confidence import ratio_lower, ratio_upper
+from linkqual.units import format_count, format_duration, format_ratio
+
+CONFIDENCE = 0.95
+DELAY_APART = 0.2  # of the round trip
+DELAY_APART_NS = 300_000  # and at least: user space at the near end, the far host's time to answer
+
+
+def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
+    """Of ping and of the traces, each beside the packet stream."""
+    summaries = [one.stamp.summary for one in measurements if one.stamp is not None and one.stamp.summary.sent]
+    data = max(summaries, key=lambda one: one.sent, default=None)
+    for measurement in measurements:
+        if measurement.ping is not None and data is not None:
+            yield from _ping_loss(measurement.ping, data)
+            yield from _ping_delay(measurement.ping, data)
+        if measurement.path is not None:
+            path = measurement.path
+            if path.because:
+                yield Note("path", path.because, "warn" if path.symmetry == "asymmetric" else "info")
+            for trace, way in ((path.forward, "forward"), (path.reverse, "reverse")):
+                yield from _hops(trace, way, data)
+
+
+def _lost(summary: Summary) -> int:
+    return summary.lost_forward + summary.lost_reverse + summary.lost
+
+
+def _data_words(data: Summary) -> str:
+    lost, sent = _lost(data), data.sent
+    if not lost:
+        return f"none of {format_count(sent)} data packets was lost (at most {format_ratio(ratio_upper(0, sent, CONFIDENCE))} at 95 %)"
+    return f"{format_count(lost)} of {format_count(sent)} data packets were lost ({format_ratio(lost / sent)})"
+
+
+def _ping_loss(ping: PingResult, data: Summary) -> Iterator[Note]:
+    lost = ping.sent - ping.received
+    if not ping.sent or lost <= 0:
+        return
+    said = f"ICMP echo: {format_count(lost)} of {format_count(ping.sent)} unanswered ({format_ratio(lost / ping.sent)})"
+    if not data.received:
+        yield Note("ping", f"{said}, and no data packet came back either", "warn")
+    elif ratio_lower(lost, ping.sent, CONFIDENCE) > ratio_upper(_lost(data), data.sent, CONFIDENCE):
+        what = "ICMP echo is filtered" if not ping.received else "ICMP is limited or comes second somewhere"
+        yield Note("ping", f"{said}, while {_data_words(data)}: {what}, which is not loss of the line")
+    elif _lost(data):
+        yield Note("ping", f"{said}, which does not contradict the data packets: {_data_words(data)}")
+    else:
+        yield Note("ping", f"{said}: too few to differ from the data packets, of which {_data_words(data)}")
+
+
+def _ping_delay(ping: PingResult, data: Summary) -> Iterator[Note]:
+    ours = histogram.quantile(data.round_trip_delay, 0.5)
+    if not ping.rtt_ns or ours is None:
+        return
+    theirs = sorted(ping.rtt_ns)[(len(ping.rtt_ns) - 1) // 2]
+    said = f"ping's median round trip is {format_duration(theirs)}, that of the data packets {format_duration(ours)}"
+    apart = theirs - ours
+    if abs(apart) <= max(DELAY_APART * ours, DELAY_APART_NS):
+        yield Note("ping", f"{said}: they agree")
+    elif apart > 0:
+        yield Note(
+            "ping",
+            f"{said}: ping also counts the far host's time to answer and its own program's, {format_duration(apart)} here",
+        )
+    else:
+        yield Note(
+            "ping",
+            f"{said}: data packets wait {format_duration(-apart)} longer than ICMP, so they meet a queue or a path that ICMP does not",
+        )
+
+
+def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:
+    """Hops that leave probes unanswered: their own habit, or loss of the line from there on."""
+    hops = [hop for hop in trace.hops if hop.sent and hop.address is not None]
+    for place, hop in enumerate(hops):
+        behind = hops[place + 1 :]
+        if hop.received == hop.sent or not behind:
+            continue
+        share, least = _unanswered(hop), min(_unanswered(one) for one in behind)
+        shown = f"{way} hop {hop.ttl} ({hop.address}) left {format_ratio(share)} of {hop.sent} probes unanswered"
+        if least < share and not _goes_on(hop, behind):
+            yield Note(
+                "path",
+                f"{shown}, but hops behind it only {format_ratio(least)}: it limits its replies, which is not loss of the line",
+            )
+        elif data is not None and _lost(data):
+            yield Note(
+                "path",
+                f"{shown}, so did every hop behind it, and {_data_words(data)}: the loss begins at or before hop {hop.ttl}",
+                "warn",
+            )
+            return
+        else:
+            return
+
+
+def _goes_on(hop: Hop, behind: list[Hop]) -> bool:
+    """Whether every hop behind lost as much, as far as their counts can tell."""
+    floor = ratio_lower(hop.sent - hop.received, hop.sent, CONFIDENCE)
+    return all(
+        ratio_upper(one.sent - one.received, one.sent, CONFIDENCE) >= floor and one.received < one.sent
+        for one in behind
+    )
+
+
+def _unanswered(hop: Hop) -> float:
+    return (hop.sent - hop.received) / hop.sent

@@ -1,0 +1,67 @@
+"""Goodput beside the contracted rate: what the headers leave of it, and what one stream reaches alone. Floor 2, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from linkqual.model import Direction, Link, Measurement, Note, Plan, ThroughputResult
+from linkqual.stats import throughput
+from linkqual.units import format_count, format_rate, format_ratio
+
+WHOLE = 0.985  # of what the headers allow: all of it, TCP's own needs taken off
+JUMBO = 9000
+ALONE = 0.9  # one stream under this share of many is worth a note
+TIMESTAMPS_IPV4 = 52  # IPv4 and TCP headers with time stamps around the segment iperf3 reports
+
+
+def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
+    """Of both directions."""
+    for direction in (Direction.FORWARD, Direction.REVERSE):
+        loads = [
+            one.throughput for one in measurements
+            if one.throughput is not None and one.throughput.receiver_bps and one.step.direction is direction
+        ]  # fmt: skip
+        if loads:
+            most = max(loads, key=lambda one: one.streams)
+            yield from _headers(plan.link, direction, most)
+            yield from _alone(direction, min(loads, key=lambda one: one.streams), most)
+
+
+def _contracted(link: Link, direction: Direction) -> int | None:
+    return (link.cir_reverse_bps or link.cir_bps) if direction is Direction.REVERSE else link.cir_bps
+
+
+def _median(result: ThroughputResult) -> float:
+    return throughput.seconds_quantile(result.receiver_bps, 0.5) or 0.0
+
+
+def _headers(link: Link, direction: Direction, result: ThroughputResult) -> Iterator[Note]:
+    rate = _contracted(link, direction)
+    mtu = link.mtu or (result.mss + TIMESTAMPS_IPV4 if result.mss else None)
+    if not rate or not mtu:
+        return
+    allowed = result.allowed_bps or throughput.header_goodput(rate, mtu, counts=link.rate_counts)
+    got = _median(result)
+    said = (
+        f"{direction} goodput of {format_rate(got)} is {format_ratio(got / rate)} of the contracted {format_rate(rate)}"
+    )
+    leave = f"at MTU {mtu} the headers leave {format_ratio(allowed / rate)} of it ({format_rate(allowed)})"
+    if got >= WHOLE * allowed:
+        said += f"; {leave}, so this is the whole of it"
+        if mtu < JUMBO:
+            jumbo = throughput.header_goodput(rate, JUMBO, counts=link.rate_counts) / rate
+            said += f" (at MTU {JUMBO} they would leave {format_ratio(jumbo)})"
+    else:
+        said += f"; {leave}, of which {format_ratio(got / allowed)} came through"
+    yield Note("throughput", said)
+
+
+def _alone(direction: Direction, one: ThroughputResult, most: ThroughputResult) -> Iterator[Note]:
+    alone, together = _median(one), _median(most)
+    if one.streams < most.streams and alone < ALONE * together:
+        streams = f"{one.streams} stream{'s' if one.streams > 1 else ''}"
+        yield Note(
+            "throughput",
+            f"{direction}, {streams} reach{'es' if one.streams == 1 else ''} {format_rate(alone)} and {format_count(most.streams)} streams "
+            f"{format_rate(together)}: the line carries the larger figure, a single flow is bound by its window, its loss or a cap for each flow",
+        )

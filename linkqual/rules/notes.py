@@ -1,0 +1,156 @@
+"""What a reader should know that is no red line: directions, cross-checks, hosts, clocks. Each a sentence with its numbers.
+
+Floor 2, pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from linkqual.metrics import METRICS
+from linkqual.model import EndConditions, Finding, Measurement, Note, Outcome, Plan, StampResult, Summary
+from linkqual.rules import asymmetry, crosscheck, hosts, loads
+from linkqual.rules.words import number
+from linkqual.stats import histogram
+from linkqual.units import format_count, format_duration
+
+ROUND_TRIPS_TO_FIRST_TOKEN = 3  # TCP, TLS 1.3, request
+
+
+def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding]) -> tuple[Note, ...]:
+    """All notes, what matters to the verdict first."""
+    found = [
+        *_advisory(findings),
+        *_hosts(measurements),
+        *_streams(plan, measurements),
+        *crosscheck.notes(measurements),
+        *asymmetry.notes(measurements),
+        *loads.notes(plan, measurements),
+        *_clocks(measurements),
+    ]
+    return tuple(sorted(dict.fromkeys(found), key=lambda note: note.weight != "warn"))
+
+
+def _advisory(findings: Sequence[Finding]) -> Iterator[Note]:
+    """An advisory limit that is broken is a warning and no more."""
+    for finding in findings:
+        if not finding.objective.required and finding.outcome is Outcome.FAIL:
+            kind = "loss" if METRICS[finding.objective.metric].unit == "ratio" else "delay"
+            kind = "throughput" if finding.objective.metric == "throughput" else kind
+            yield Note(kind, f"advisory: {finding.because}", "warn")
+
+
+# ---- hosts
+
+
+def _hosts(measurements: Sequence[Measurement]) -> Iterator[Note]:
+    for measurement in measurements:
+        conditions = measurement.conditions
+        for end, place in ((conditions.near, "near"), (conditions.far, "far")):
+            yield from _drops(measurement, end, place)
+            for said in end.notes:
+                yield Note("host", f"{place} end: {said}")
+
+
+def _drops(measurement: Measurement, end: EndConditions, place: str) -> Iterator[Note]:
+    dropped = hosts.received_drops(end) + hosts.sent_drops(end)
+    if not dropped or measurement.stamp is None:
+        return
+    which = ", ".join(f"{name} +{format_count(count)}" for name, count in sorted(end.drops.items()) if count)
+    way = "reverse" if place == "near" else "forward"
+    lost = measurement.stamp.summary.lost_reverse if place == "near" else measurement.stamp.summary.lost_forward
+    said = f"the host of the {place} end dropped packets by itself during {measurement.step.key} ({which})"
+    if lost:
+        said += f": up to {format_count(min(dropped, lost))} of the {format_count(lost)} {way} losses may be its own"
+    yield Note("host", said, "warn")
+
+
+# ---- the packet stream
+
+
+def _streams(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
+    for measurement in measurements:
+        if measurement.stamp is not None and measurement.stamp.summary.sent:
+            yield from _loss(measurement.stamp.summary)
+            yield from _odd_packets(measurement.stamp)
+            yield from _first_token(plan, measurement.stamp.summary)
+
+
+def _loss(summary: Summary) -> Iterator[Note]:
+    forward, reverse, unknown = summary.lost_forward, summary.lost_reverse, summary.lost
+    total = forward + reverse + unknown
+    if not total:
+        return
+    reached = summary.sent - forward
+    parts = [
+        f"{format_count(forward)} of {format_count(summary.sent)} on the way there",
+        f"{format_count(reverse)} of {format_count(reached)} on the way back",
+    ]
+    if unknown:
+        parts.append(f"{format_count(unknown)} in a direction that is not known, counted against both")
+    said = f"loss by direction: {', '.join(parts)}"
+    events = summary.loss_events
+    longest = max(events, key=lambda event: event.packets, default=None)
+    if longest is not None and longest.packets > 1:
+        said += f"; the longest event took {format_count(longest.packets)} packets in {format_duration(longest.duration_ns)}"
+    yield Note("loss", said)
+
+
+def _odd_packets(result: StampResult) -> Iterator[Note]:
+    summary = result.summary
+    if summary.unsent:
+        planned = summary.sent + summary.unsent
+        heavy = summary.unsent > planned / 100
+        yield Note(
+            "host",
+            f"{format_count(summary.unsent)} of {format_count(planned)} planned packets never left this host; they are not counted as lost",
+            "warn" if heavy else "info",
+        )
+    if summary.late:
+        yield Note(
+            "loss",
+            f"{format_count(summary.late)} replies came after the timeout of {format_duration(result.timeout_ns)} and count as lost",
+        )
+    if summary.unstamped:
+        yield Note(
+            "host",
+            f"{format_count(summary.unstamped)} packets came with a stamp of user space and are left out of the delays",
+        )
+    for kind, what in (("duplicates", "came more than once"), ("reordered", "came out of order")):
+        forward, reverse = getattr(summary, f"{kind}_forward"), getattr(summary, f"{kind}_reverse")
+        if forward or reverse:
+            yield Note("loss", f"packets that {what}: {format_count(forward)} forward, {format_count(reverse)} reverse")
+
+
+def _first_token(plan: Plan, summary: Summary) -> Iterator[Note]:
+    """Network share of the time to first token, for a profile of inference."""
+    median = histogram.quantile(summary.round_trip_delay, 0.5)
+    if median is None or "inference" not in plan.profile.lower():
+        return
+    tail = histogram.quantile(summary.round_trip_delay, 0.99)
+    trips = ROUND_TRIPS_TO_FIRST_TOKEN
+    yield Note(
+        "delay",
+        f"time to first token: {trips} round trips (TCP, TLS, request) come before it, {format_duration(trips * median)} at p50 "
+        f"and {format_duration(trips * (tail or median))} at p99 are the network's share",
+    )
+
+
+# ---- clocks
+
+
+def _clocks(measurements: Sequence[Measurement]) -> Iterator[Note]:
+    for measurement in measurements:
+        conditions = measurement.conditions
+        if measurement.stamp is None or conditions.same_clock:
+            continue
+        if conditions.clock_error_ns is None:
+            yield Note(
+                "clock",
+                "the offset between both clocks is not known: one-way delays are not absolute; round trips, loss and delay variation do not need it",
+            )
+        else:
+            yield Note(
+                "clock",
+                f"both clocks agree to within {number(conditions.clock_error_ns, 'ns')}: one-way delays are known to that",
+            )

@@ -1,0 +1,118 @@
+"""Findings on goodput: every second of the judged load is a trial, a slow one is a bad one. Floor 2, pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from linkqual.metrics import METRICS, quantile
+from linkqual.model import (
+    Decision,
+    Estimate,
+    Finding,
+    Measurement,
+    Objective,
+    Outcome,
+    Relation,
+    Rule,
+    ThroughputResult,
+)
+from linkqual.rules import whole, words
+from linkqual.rules.proportion import allowed_share, rule, sample_of
+from linkqual.stats import throughput
+from linkqual.stats.tally import tally
+
+
+def heaviest(measurements: Sequence[Measurement], objective: Objective) -> Measurement | None:
+    """The load with the most streams in this direction that has seconds to show; else the one that says why it has none."""
+    here = [
+        one for one in measurements
+        if one.step.direction is objective.direction and (one.throughput is not None or one.step.probe == "throughput")
+    ]  # fmt: skip
+    measured = [one for one in here if one.throughput is not None and one.throughput.receiver_bps]
+    if measured:
+        return max(measured, key=lambda one: one.throughput.streams if one.throughput else 0)
+    return next((one for one in here if one.fault is not None), here[0] if here else None)
+
+
+def finding(objective: Objective, measurement: Measurement, family: int) -> Finding:
+    """The finding of one throughput objective."""
+    result, key = measurement.throughput, measurement.step.key
+    if result is None or not result.receiver_bps:
+        fault = measurement.fault
+        why = fault.message if fault else "the receiver counted no whole second"
+        return Finding(objective, Outcome.NO_DATA, why, None, fault.hint if fault else "measure longer", Rule.NONE, key)
+    made = _estimate(objective, result.receiver_bps)
+    share = allowed_share(objective)
+    if objective.limit is None:
+        value = words.number(made.value, made.unit) if made else "no value"
+        said = f"{words.name(objective)}: {value} over {_load(result)}, shown and not judged ({objective.limit_text or 'no limit given'})"
+        return Finding(objective, Outcome.NOT_JUDGED, said, made, "", Rule.NONE, key)
+    if share is None:
+        return whole.finding(objective, made, key)
+    return _judged(objective, measurement, result, made, share, family)
+
+
+def _judged(
+    objective: Objective,
+    measurement: Measurement,
+    result: ThroughputResult,
+    made: Estimate | None,
+    share: float,
+    family: int,
+) -> Finding:
+    limit, key = objective.limit, measurement.step.key
+    assert limit is not None
+    slow = [
+        (rate < limit) if objective.relation is Relation.AT_LEAST else (rate > limit) for rate in result.receiver_bps
+    ]
+    sample = sample_of(tally(slow), share, objective, family, 0)
+    decision = _decision(objective, result, family, len(slow))
+    if decision is not None:
+        at = replace(sample, n=decision.n, bad=decision.bad, events=decision.events)
+        said = {Outcome.PASS: words.passed, Outcome.FAIL: words.failed}.get(decision.outcome, words.open_)
+        because = decision.because or said(objective, at)
+        more = words.decide(objective, at, 1, True) if decision.outcome is Outcome.INCONCLUSIVE else ""
+        return Finding(objective, decision.outcome, because, made, more, Rule.SEQUENTIAL, key)
+    ruling = rule(sample)
+    if ruling.outcome is Outcome.PASS:
+        return Finding(objective, Outcome.PASS, words.passed(objective, sample), made, "", Rule.EXACT, key)
+    if ruling.outcome is Outcome.FAIL:
+        return Finding(
+            objective, Outcome.FAIL, words.failed(objective, sample, ruling.reason), made, "", Rule.EXACT, key
+        )
+    because = words.open_(objective, sample, ruling.reason)
+    return Finding(objective, Outcome.INCONCLUSIVE, because, made, words.decide(objective, sample, 1), Rule.EXACT, key)
+
+
+def _decision(objective: Objective, result: ThroughputResult, family: int, seconds: int) -> Decision | None:
+    if result.stopped_by == "fixed length":
+        return None
+    for made in result.decisions:
+        same = made.objective == objective.key and made.limit == objective.limit
+        if same and made.confidence == objective.confidence and 0 < made.n <= seconds:
+            return None if made.outcome is Outcome.FAIL and made.family < family else made
+    return None
+
+
+def _estimate(objective: Objective, bps: Sequence[float]) -> Estimate | None:
+    unit, n, confidence = METRICS[objective.metric].unit, len(bps), objective.confidence
+    q = quantile(objective.statistic)
+    if q is not None:
+        low, high = throughput.seconds_interval(bps, q, confidence)
+        return Estimate(
+            throughput.seconds_quantile(bps, q), low, high, confidence, n, unit, "order statistics of the seconds"
+        )
+    if objective.statistic in ("min", "max"):
+        value = min(bps) if objective.statistic == "min" else max(bps)
+        return Estimate(value, value, value, confidence, n, unit, "of this window, exact")
+    middle = throughput.mean_rate(bps)
+    if middle is None:
+        return None
+    spread = math.sqrt(math.fsum((rate - middle) ** 2 for rate in bps) / max(n - 1, 1))
+    return whole.mean_estimate(middle, spread, n, n, unit, confidence)
+
+
+def _load(result: ThroughputResult) -> str:
+    return f"{len(result.receiver_bps)} s with {result.streams} stream{'s' if result.streams != 1 else ''}"

@@ -1,0 +1,176 @@
+"""The sentences of findings: numbers, sample size, direction, and what would decide. Plain words an engineer reads to a vendor.
+
+Floor 2, pure.
+"""
+
+from __future__ import annotations
+
+from linkqual.metrics import METRICS
+from linkqual.model import Direction, Objective
+from linkqual.rules.proportion import Reason, Sample, more_trials
+from linkqual.units import (
+    NS_PER_S,
+    format_count,
+    format_duration,
+    format_packet_rate,
+    format_rate,
+    format_ratio,
+)
+
+_HINDSIGHT = "if looked at once, but while measuring it is looked at after every trial, which asks for more"
+_READABLE_NS = (60 * NS_PER_S, 12 * 3600 * NS_PER_S)
+_RATES = (10, 100, 1_000, 10_000, 100_000)
+
+
+def number(value: float | None, unit: str) -> str:
+    """A value in its base unit as people read it."""
+    return {"ns": format_duration, "bit/s": format_rate}.get(unit, format_ratio)(value)
+
+
+def name(objective: Objective) -> str:
+    """ "forward loss", "round trip p99", "reverse jitter (PDV) p99.9"."""
+    metric = METRICS[objective.metric]
+    direction = "" if objective.direction is Direction.ROUND_TRIP else f"{objective.direction} "
+    if objective.direction is Direction.ROUND_TRIP and metric.name != "round_trip_delay":
+        direction = "round-trip "
+    statistic = "" if objective.statistic == "ratio" else f" {objective.statistic}"
+    return f"{direction}{metric.title}{statistic}"
+
+
+def unit(objective: Objective) -> str:
+    """What is counted: packets or seconds."""
+    return "seconds" if objective.metric == "throughput" else "packets"
+
+
+def percent(share: float) -> str:
+    """ "95 %", "99.38 %"."""
+    return f"{share * 100:.4g} %"
+
+
+def _did(objective: Objective) -> tuple[str, str]:
+    """What a bad trial did, of one and of many."""
+    limit = number(objective.limit, METRICS[objective.metric].unit)
+    return {
+        "loss_ratio": ("was lost", "were lost"),
+        "reordered_ratio": ("came out of order", "came out of order"),
+        "duplicate_ratio": ("came more than once", "came more than once"),
+        "pdv": (f"was more than {limit} above the smallest delay", f"were more than {limit} above the smallest delay"),
+        "ipdv": (f"differed by more than {limit} from the one before",) * 2,
+        "throughput": (f"was below {limit}", f"were below {limit}"),
+    }.get(objective.metric, (f"took longer than {limit}",) * 2)
+
+
+def counted(objective: Objective, sample: Sample) -> str:
+    """ "forward loss: 3 of 1,100,382 packets were lost (2.73e-6) in 3 events"."""
+    one, many = _did(objective)
+    of = f"of {format_count(sample.n)} {unit(objective)}"
+    if not sample.bad:
+        return f"{name(objective)}: none {of} {one}"
+    count = f"{format_count(sample.bad)} {of} {one if sample.bad == 1 else many} ({format_ratio(sample.ratio)})"
+    lost = " (a lost packet counts as late)" if METRICS[objective.metric].unit == "ns" else ""
+    return f"{name(objective)}: {count}{_events(sample)}{lost}"
+
+
+def _events(sample: Sample) -> str:
+    if sample.bad < 2:
+        return ""
+    if sample.events == 1:
+        return ", all in one event"
+    return f" in {format_count(sample.events)} events" if sample.in_bursts else ""
+
+
+def _mean(size: float) -> str:
+    return f"{size:.3g} {'packet' if size == 1 else 'packets'}"
+
+
+def passed(objective: Objective, sample: Sample) -> str:
+    """Why the limit is kept."""
+    said, at = counted(objective, sample), percent(sample.confidence)
+    allowed = f"within the {format_ratio(sample.limit)} allowed"
+    if objective.metric == "loss_ratio" and not sample.bad:
+        return (
+            f"{said}: at most {format_ratio(sample.event_upper)} loss events a packet at {at}, {allowed}; "
+            f"as a packet loss ratio this holds for bursts of up to {_mean(sample.burst)} on average"
+        )
+    said = f"{said}: at most {format_ratio(sample.high)} at {at}, {allowed}"
+    if sample.burst > 1 and objective.metric != "throughput":
+        said += (
+            f"; {unit(objective)} that go wrong together count as one event, of up to {_mean(sample.burst)} on average"
+        )
+    return said
+
+
+def failed(objective: Objective, sample: Sample, reason: Reason = Reason.PLAIN) -> str:
+    """Why it is broken."""
+    said, at = counted(objective, sample), percent(sample.confidence)
+    above = f"above the {format_ratio(sample.limit)} allowed"
+    if reason is not Reason.BURSTS:
+        lower = min(sample.lower, sample.low) if sample.low > sample.limit else sample.lower
+        return f"{said}: at least {format_ratio(lower)} at {at}, {above}"
+    accident = "that is one event and not a rate" if sample.events == 1 else "these few events are not yet a rate"
+    return (
+        f"{said}: {above} in this window; {accident}: "
+        f"by events the ratio lies between {format_ratio(sample.low)} and {format_ratio(sample.high)} at {at}"
+    )
+
+
+def open_(objective: Objective, sample: Sample, reason: Reason = Reason.PLAIN) -> str:
+    """Why it is neither."""
+    said, at, limit = counted(objective, sample), percent(sample.confidence), format_ratio(sample.limit)
+    low, high = format_ratio(sample.low), format_ratio(sample.high)
+    if reason is Reason.HOST:
+        return (
+            f"{said}, above the {limit} allowed; but up to {format_count(sample.doubt)} of them may be no loss of this line "
+            "in this direction (dropped inside a host, or direction unknown), and without those it is not proven broken"
+        )
+    if reason is Reason.FAMILY:
+        return (
+            f"{said}: at least {format_ratio(sample.lower)} at {at}, above the {limit} allowed, "
+            f"but with {sample.family} red lines a FAIL needs {percent(sample.strict)}"
+        )
+    if sample.low <= sample.limit < sample.lower:
+        return (
+            f"{said}: by {unit(objective)} at least {format_ratio(sample.lower)} at {at}, above the {limit} allowed; "
+            f"by events it lies between {low} and {high}: the two do not agree"
+        )
+    if not sample.low <= sample.limit < sample.upper:
+        return _contested(objective, sample)
+    if not sample.bad:
+        return f"{said}, but with so few it could still be up to {high} at {at}, and {limit} is allowed"
+    return f"{said}: between {low} and {high} at {at}, and the {limit} allowed lies between"
+
+
+def _contested(objective: Objective, sample: Sample) -> str:
+    """By one form or at one look it would be decided, by the other or at many looks it is not."""
+    said, at, limit = counted(objective, sample), percent(sample.confidence), format_ratio(sample.limit)
+    low, high = format_ratio(sample.low), format_ratio(sample.high)
+    if sample.upper <= sample.limit < sample.high:
+        return (
+            f"{said}: by {unit(objective)} at most {format_ratio(sample.upper)} at {at}, within the {limit} allowed; "
+            f"by events of up to {_mean(sample.burst)} on average it could be {high}: the two do not agree"
+        )
+    side = f"at most {high}" if sample.high <= sample.limit else f"at least {low}"
+    return f"{said}: {side} at {at} {_HINDSIGHT}"
+
+
+def decide(objective: Objective, sample: Sample, rate: float, sequential: bool = False) -> str:
+    """What would decide it: how many more trials, and how long they take at the rate of the run and at others."""
+    more = more_trials(sample, sequential)
+    if more is None:
+        return "the ratio seen sits on the limit itself: as long as it stays there, no number of trials decides"
+    if objective.metric == "throughput":
+        return f"about {format_count(more)} more seconds, if the share of slow ones stays as it is"
+    if sample.bad:
+        return f"about {format_count(more)} more packets, if the ratio stays as it is: {times(more, rate)}"
+    return f"{format_count(more)} more packets without a bad one: {times(more, rate)}"
+
+
+def times(packets: int, rate: float) -> str:
+    """ "48 min 16 s at 100 pps, 8 h 03 min at 10 pps": the rate of the run first."""
+    mine = [rate] if rate > 0 else []
+    others = [each for each in _RATES if not rate or abs(each - rate) > rate / 10]
+    low, high = _READABLE_NS
+    readable = [each for each in others if low <= packets * NS_PER_S / each <= high]
+    chosen = mine + sorted(readable, key=lambda each: abs(each - (rate or each)))[: 3 - len(mine)]
+    said = ", ".join(f"{format_duration(packets * NS_PER_S / each)} at {format_packet_rate(each)}" for each in chosen)
+    return said or f"{format_duration(packets * NS_PER_S / 1000)} at {format_packet_rate(1000)}"
