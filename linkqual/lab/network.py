@@ -64,6 +64,7 @@ class VirtualLine:
         self._pumps: list[int] = []
         self._rows: dict[tuple[str, str], memoryview] = {}  # (link, node it leads to) -> counters
         self._children: list[subprocess.Popen[Any]] = []
+        self._drops_before: dict[str, dict[str, int]] = {}
 
     def __enter__(self) -> VirtualLine:
         self.up()
@@ -85,6 +86,8 @@ class VirtualLine:
                 self.spaces[node.name].run(["ip", "-batch", "-"], "\n".join(self._commands(node)) + "\n")
             self._shape()
             self._start_pumps(tunnels)
+            # the kernel's first multicast reports may have met a peer that was not up yet: no traffic of the line
+            self._drops_before = {name: space.interface_drops() for name, space in self.spaces.items()}
         except BaseException:
             self.down()
             raise
@@ -263,13 +266,12 @@ class VirtualLine:
             lane[key] = sum(values[first : first + len(pump.PROTOCOLS)])
             for i, protocol in enumerate(pump.PROTOCOLS):
                 lane.setdefault(protocol, {})[key] = values[first + i]
-        drops = self.spaces[sender].interface_drops().get(self._interface(link), (0, 0))[1]
+        name = self._interface(link)
+        drops = self.spaces[sender].interface_drops()[name] - self._drops_before[sender][name]
         lane |= {"reordered": values[pump.REORDERED], "over_rate": 0, "own": values[pump.FAILED]}
         lane["latest_ns"] = values[pump.LATEST_NS]
         if link.toward(toward).rate:
-            shown = json.loads(
-                self.spaces[sender].run(["tc", "-s", "-j", "qdisc", "show", "dev", self._interface(link)])
-            )
+            shown = json.loads(self.spaces[sender].run(["tc", "-s", "-j", "qdisc", "show", "dev", name]))
             lane["over_rate"] = sum(int(queue.get("drops", 0)) for queue in shown if queue.get("root"))
         lane["own"] += drops
         return lane
