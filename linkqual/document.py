@@ -30,11 +30,7 @@ MIGRATIONS: dict[int, Callable[[dict[str, Json]], None]] = {}
 
 def dump(document: Qualification) -> str:
     """The document as indented JSON, ending in a line break. The same document always gives the same bytes."""
-    tree = {
-        "format": FORMAT,
-        "started": format_instant(document.started_ns),
-        "ended": format_instant(document.ended_ns),
-    } | _plain(document, "")
+    tree = _lead(document) | _plain(document, "")
     return "".join(_written(tree, "\n")) + "\n"
 
 
@@ -50,12 +46,26 @@ def load(text: str) -> Qualification:
         document: Qualification = _typed(tree, Qualification, "")
     except _Misfit as misfit:
         raise InputError(misfit.message, f"{_DAMAGED} (written by linkqual {version})", misfit.path) from None
-    for key, value in zip(
-        _LEAD, (FORMAT, format_instant(document.started_ns), format_instant(document.ended_ns)), strict=True
-    ):
-        if lead[key] not in {None, value}:
-            raise InputError(f"{lead[key]!r} contradicts the rest, which gives {value!r}", _DAMAGED, key)
+    _check_lead(lead, document)
     return document
+
+
+def _lead(document: Qualification) -> dict[str, str]:
+    return {
+        "format": FORMAT,
+        "started": format_instant(document.started_ns),
+        "ended": format_instant(document.ended_ns),
+    }
+
+
+def _check_lead(given: dict[str, Json], document: Qualification) -> None:
+    try:
+        right = _lead(document)
+    except (ValueError, OverflowError, OSError):
+        raise InputError("an instant beyond the calendar", _DAMAGED, "started_ns or ended_ns") from None
+    for key, value in right.items():
+        if given[key] is not None and given[key] != value:
+            raise InputError(f"{given[key]!r} contradicts the rest, which gives {value!r}", _DAMAGED, key)
 
 
 # ---- reading

@@ -1,0 +1,251 @@
+"""What a plan says would be sent, and why."""
+
+from __future__ import annotations
+
+import json
+
+import linkqual.profiles as shipped
+import pytest
+
+from linkqual.errors import InputError, UsageError
+from linkqual.model import Direction, Link, Plan, Profile, Step
+from linkqual.plan import PlanOptions, as_json, describe, family_size, make
+from linkqual.profile import parse
+
+LINE = Link(name="上海 — 2", vendor="Example", cir_bps=10**10, mtu=1500, rtt_budget_ns=12_000_000)
+TRAINING = parse(shipped.text("training"), "training.yaml")
+INFERENCE = parse(shipped.text("inference"), "inference.yaml")
+
+
+def step(plan: Plan, key: str) -> Step:
+    return next(one for one in plan.steps if one.key == key)
+
+
+def limits(plan: Plan) -> dict[str, float | None]:
+    return {one.key: one.limit for one in plan.objectives}
+
+
+def with_objectives(lines: str, probes: str = "") -> Profile:
+    return parse(f"name: test\nobjectives:\n{lines}{probes}", "test.yaml")
+
+
+def test_the_order_of_the_steps() -> None:
+    keys = [one.key for one in make(TRAINING, LINE).steps]
+    loads = [f"throughput/{direction}/{streams}" for streams in (1, 4) for direction in ("forward", "reverse")]
+    assert keys == ["path", "ping", "stamp", *loads]
+
+
+def test_limits_are_those_of_the_line() -> None:
+    found = limits(make(TRAINING, LINE))
+    assert found["round_trip_delay/round-trip/p99"] == 12_000_000
+    assert found["throughput/forward/p10"] == pytest.approx(0.95 * 9.414824447e9)
+    assert found["loss_ratio/reverse/ratio"] == 1e-5
+
+
+def test_what_is_not_known_is_measured_and_not_judged() -> None:
+    plan = make(TRAINING, Link())
+    unknown = {key for key, limit in limits(plan).items() if limit is None}
+    assert unknown == {
+        "round_trip_delay/round-trip/p50",
+        "round_trip_delay/round-trip/p99",
+        "throughput/forward/p10",
+        "throughput/reverse/p10",
+    }
+    assert step(plan, "throughput/forward/4").offered_bps == 0
+    assert any("--rtt-budget" in reason for reason in plan.reasons)
+    assert any("--cir" in reason for reason in plan.reasons)
+
+
+def test_the_good_line_is_decided_after_332858_packets() -> None:
+    plan = make(TRAINING, LINE)
+    stamp = step(plan, "stamp")
+    assert stamp.packets == 2_000_000
+    assert stamp.params["rate_pps"] == 20_000
+    assert stamp.expected_ns == pytest.approx(332_858 / 20_000 * 1e9 + 3e9, rel=1e-3)
+    assert stamp.offered_bps == 20_000 * 128 * 8
+    assert stamp.total_bytes == 2 * 2_000_000 * 128
+    assert any("332,858 packets" in reason for reason in plan.reasons)
+
+
+def test_assumed_bursts_cost_as_many_packets_more() -> None:
+    loss = "- {metric: loss_ratio, direction: both, limit: 1e-4, assumed_burst: 5, source: c}\n"
+    plan = make(with_objectives(loss), Link())
+    needs = {need["objective"]: need for need in as_json(plan)["red_lines"]}
+    assert needs["loss_ratio/forward/ratio"]["good_line"] == pytest.approx(5 * 33_285, rel=1e-3)
+
+
+def test_32_good_seconds_prove_p10() -> None:
+    plan = make(TRAINING, LINE)
+    for direction in ("forward", "reverse"):
+        judged, shown = step(plan, f"throughput/{direction}/4"), step(plan, f"throughput/{direction}/1")
+        assert judged.params["seconds"] == 32
+        assert judged.params["cap_seconds"] == 128
+        assert judged.params["judged"]
+        assert judged.direction is Direction(direction)
+        assert judged.duration_ns == (128 + 5 * 2 + 5) * 10**9  # five blocks, each with its warm-up and set-up
+        assert shown.params["seconds"] == shown.params["cap_seconds"] == 5
+        assert not shown.params["judged"]
+
+
+def test_the_slower_direction_has_its_own_rate() -> None:
+    plan = make(TRAINING, Link(cir_bps=10**9, cir_reverse_bps=10**8))
+    assert step(plan, "throughput/forward/4").offered_bps == 10**9
+    assert step(plan, "throughput/reverse/4").offered_bps == 10**8
+    assert step(plan, "throughput/reverse/4").params["allowed_bps"] == pytest.approx(0.9414824e8)
+
+
+def test_the_stamp_stream_takes_a_tenth_of_a_narrow_line_at_most() -> None:
+    plan = make(TRAINING, Link(cir_bps=10**8, cir_reverse_bps=10**7))
+    stamp = step(plan, "stamp")
+    assert stamp.offered_bps <= 10**6
+    assert stamp.offered_bps > 0.99 * 10**6
+    assert any("a tenth of the contracted 10 Mbit/s" in reason for reason in plan.reasons)
+    asked = make(TRAINING, Link(cir_bps=10**8), PlanOptions(rate_pps=20_000))
+    assert step(asked, "stamp").params["rate_pps"] == 20_000  # who asks for a rate gets it
+
+
+def test_a_fixed_length_is_judged_once() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(duration_ns=60 * 10**9))
+    stamp, load = step(plan, "stamp"), step(plan, "throughput/forward/4")
+    assert stamp.packets == 60 * 20_000
+    assert stamp.params["fixed"]
+    assert (load.params["seconds"], load.params["cap_seconds"]) == (60, 60)
+    assert any("fixed length" in reason for reason in plan.reasons)
+
+
+@pytest.mark.parametrize(
+    ("rate", "rtt", "window"),
+    [
+        (20_000, 12_000_000, 512),
+        (20_000, 150_000_000, 8192),
+        (20_000, None, 2048),
+        (100_000, 30_000_000, 8192),
+        (10, None, 512),
+    ],
+)
+def test_packets_in_flight_follow_the_round_trip(rate: int, rtt: int | None, window: int) -> None:
+    plan = make(TRAINING, Link(), PlanOptions(rate_pps=rate, rtt_ns=rtt))
+    assert step(plan, "stamp").params["window"] == window
+    if rtt is not None:
+        assert window >= rate * rtt / 1e9
+
+
+def test_the_timeout_is_well_above_the_round_trip() -> None:
+    plan = make(TRAINING, Link(rtt_budget_ns=800_000_000))
+    assert step(plan, "stamp").params["timeout_ns"] == 3_200_000_000
+    assert any("timeout raised" in reason for reason in plan.reasons)
+
+
+def test_a_cap_too_low_to_prove_the_limit_is_said() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(packets=100_000))
+    assert step(plan, "stamp").packets == 100_000
+    assert any("too low to prove loss_ratio" in reason for reason in plan.reasons)
+    slow = with_objectives(
+        "- {metric: throughput, statistic: p10, direction: both, limit: 1G, source: c}\n",
+        "probes: {throughput: {cap: 20 s}}",
+    )
+    plan = make(slow, LINE)
+    assert step(plan, "throughput/forward/4").params["seconds"] == 20
+    assert any("it can only be refuted" in reason for reason in plan.reasons)
+
+
+def test_a_packet_larger_than_the_mtu_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        make(TRAINING, LINE, PlanOptions(packet_bytes=1473))
+    assert "does not fit the MTU of 1500 B" in caught.value.message
+    assert caught.value.hint == "packet_bytes of at most 1472"
+    make(TRAINING, LINE, PlanOptions(packet_bytes=1472))
+    with pytest.raises(InputError):
+        make(TRAINING, LINE, PlanOptions(packet_bytes=1472, ip_version=6))
+
+
+def test_a_rate_cap_below_the_limit_takes_the_judgement_away() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(max_rate_bps=10**9))
+    assert limits(plan)["throughput/forward/p10"] is None
+    assert step(plan, "throughput/forward/4").params["max_rate_bps"] == 10**9
+    assert any("capped below" in reason for reason in plan.reasons)
+    plan = make(TRAINING, Link(cir_bps=10**8), PlanOptions(max_rate_bps=10**9))
+    assert limits(plan)["throughput/forward/p10"] is not None
+
+
+def test_bytes_allowed_cut_the_extensions_and_nothing_else() -> None:
+    line = Link(cir_bps=10**9, mtu=1500)
+    free = make(TRAINING, line)
+    tight = make(TRAINING, line, PlanOptions(max_bytes=20 * 10**9))
+    assert free.total_bytes > 20 * 10**9 >= tight.total_bytes
+    assert step(tight, "throughput/forward/4").params["seconds"] == 32
+    assert step(tight, "stamp") == step(free, "stamp")
+    assert any("may stay undecided" in reason for reason in tight.reasons)
+    with pytest.raises(UsageError) as caught:
+        make(TRAINING, line, PlanOptions(max_bytes=10**9))
+    assert "--skip throughput" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        make(TRAINING, Link(), PlanOptions(max_bytes=10**12))
+    assert "--cir" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (PlanOptions(only=("stmp",)), "no probe is called 'stmp'"),
+        (PlanOptions(skip=("iperf3",)), "no probe is called 'iperf3'"),
+        (PlanOptions(only=("stamp",), skip=("stamp",)), "stamp is both asked for and skipped"),
+        (PlanOptions(skip=("path", "ping", "stamp", "throughput")), "nothing is left to measure"),
+    ],
+)
+def test_contradictory_options(options: PlanOptions, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make(TRAINING, LINE, options)
+    assert caught.value.message == said
+    assert caught.value.hint
+
+
+def test_a_skipped_probe_leaves_its_red_lines_without_data() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(skip=("throughput",)))
+    assert [one.key for one in plan.steps] == ["path", "ping", "stamp"]
+    assert any("throughput is not run, so there will be no data" in reason for reason in plan.reasons)
+    assert limits(plan)["throughput/forward/p10"] is not None  # still asked: NO DATA, never a pass
+
+
+def test_limits_that_cross_on_this_line_are_remarked() -> None:
+    profile = with_objectives(
+        "- {metric: round_trip_delay, statistic: p50, limit: rtt_budget, source: c}\n"
+        "- {metric: round_trip_delay, statistic: p99, limit: 5 ms, source: c}\n"
+    )
+    assert any("lies below that of p50" in reason for reason in make(profile, LINE).reasons)
+    assert not any("lies below" in reason for reason in make(profile, Link(rtt_budget_ns=4_000_000)).reasons)
+
+
+def test_the_inference_budget_replaces_the_reference() -> None:
+    key = "round_trip_delay/round-trip/p99"
+    assert limits(make(INFERENCE, Link()))[key] == 5_000_000
+    assert limits(make(INFERENCE, Link(rtt_budget_ns=8_000_000)))[key] == 8_000_000
+    assert not any("lies below" in reason for reason in make(INFERENCE, LINE).reasons)
+
+
+def test_the_family_counts_required_limits_only() -> None:
+    assert family_size(make(TRAINING, LINE).objectives) == 8
+    assert family_size(make(TRAINING, Link()).objectives) == 4
+    assert family_size(()) == 1
+
+
+@pytest.mark.parametrize("profile", [TRAINING, INFERENCE], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("line", [LINE, Link()], ids=["known", "unknown"])
+def test_words_and_numbers(profile: Profile, line: Link) -> None:
+    plan = make(profile, line)
+    text = "\n".join(describe(plan))
+    assert text.startswith(f"{profile.name} on {line.name}")
+    for objective in plan.objectives:
+        assert str(objective.direction) in text or "round trip" in text
+    assert all(reason in text for reason in plan.reasons)
+    said = as_json(plan)
+    assert json.loads(json.dumps(said, allow_nan=False)) == said
+    assert said["bad_line_ns"] < said["good_line_ns"] < said["at_most_ns"]
+    assert {need["objective"] for need in said["red_lines"]} | set(said["not_judged"]) == set(limits(plan))
+
+
+def test_a_plan_sends_what_its_steps_send() -> None:
+    plan = make(TRAINING, LINE)
+    assert plan.total_bytes == sum(one.total_bytes for one in plan.steps)
+    assert plan.expected_ns < plan.total_ns
+    assert all(one.expected_ns <= one.duration_ns for one in plan.steps)
