@@ -16,16 +16,23 @@ from linkqual.rules import notes, packets, seconds, words
 
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
-    """The verdict of the plan's objectives on these measurements. An advisory finding never turns it red."""
+    """The verdict of the plan's objectives on these measurements.
+
+    The worst required finding wins; an advisory one never turns it red, one without a limit cannot be judged at all.
+    """
     family = family_size(plan.objectives)
     findings = tuple(_finding(objective, measurements, family) for objective in plan.objectives)
-    outcome = worst([one.outcome for one in findings if one.objective.required])
+    outcome = worst([one.outcome for one in findings if _decides(one.objective)])
     return Verdict(outcome, findings, notes.of(plan, measurements, findings), _family_words(family, findings))
 
 
 def family_size(objectives: Sequence[Objective]) -> int:
     """Required red lines judged together, at least 1."""
-    return max(1, sum(one.required and one.limit is not None for one in objectives))
+    return max(1, sum(_decides(one) for one in objectives))
+
+
+def _decides(objective: Objective) -> bool:
+    return objective.required and objective.limit is not None
 
 
 def _finding(objective: Objective, measurements: Sequence[Measurement], family: int) -> Finding:

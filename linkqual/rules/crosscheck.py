@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from linkqual.model import Hop, Measurement, Note, PingResult, Summary, Trace
+from linkqual.model import Measurement, Note, PingResult, Summary, Trace
+from linkqual.session import hop_loss
 from linkqual.stats import histogram
 from linkqual.stats.confidence import ratio_lower, ratio_upper
 from linkqual.units import format_count, format_duration, format_ratio
@@ -84,37 +85,6 @@ def _ping_delay(ping: PingResult, data: Summary) -> Iterator[Note]:
 
 def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:
     """Hops that leave probes unanswered: their own habit, or loss of the line from there on."""
-    hops = [hop for hop in trace.hops if hop.sent and hop.address is not None]
-    for place, hop in enumerate(hops):
-        behind = hops[place + 1 :]
-        if hop.received == hop.sent or not behind:
-            continue
-        share, least = _unanswered(hop), min(_unanswered(one) for one in behind)
-        shown = f"{way} hop {hop.ttl} ({hop.address}) left {format_ratio(share)} of {hop.sent} probes unanswered"
-        if least < share and not _goes_on(hop, behind):
-            yield Note(
-                "path",
-                f"{shown}, but hops behind it only {format_ratio(least)}: it limits its replies, which is not loss of the line",
-            )
-        elif data is not None and _lost(data):
-            yield Note(
-                "path",
-                f"{shown}, so did every hop behind it, and {_data_words(data)}: the loss begins at or before hop {hop.ttl}",
-                "warn",
-            )
-            return
-        else:
-            return
-
-
-def _goes_on(hop: Hop, behind: list[Hop]) -> bool:
-    """Whether every hop behind lost as much, as far as their counts can tell."""
-    floor = ratio_lower(hop.sent - hop.received, hop.sent, CONFIDENCE)
-    return all(
-        ratio_upper(one.sent - one.received, one.sent, CONFIDENCE) >= floor and one.received < one.sent
-        for one in behind
-    )
-
-
-def _unanswered(hop: Hop) -> float:
-    return (hop.sent - hop.received) / hop.sent
+    told = hop_loss.explain(trace.hops, hop_loss.Data(data.sent, _lost(data)) if data is not None else None)
+    if told.kind != "none":
+        yield Note("path", f"{way} trace: {told.because}", "warn" if told.kind == "real" else "info")

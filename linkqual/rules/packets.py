@@ -77,13 +77,13 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
             replace(sample, n=decision.n, bad=decision.bad, events=decision.events),
             estimate,
         )
-    ruling = rule(sample)
+    ruling, value = rule(sample), estimate.value if estimate else None
     if ruling.outcome is Outcome.PASS:
-        return Finding(objective, Outcome.PASS, words.passed(objective, sample), estimate, "", Rule.EXACT, key)
+        return Finding(objective, Outcome.PASS, words.passed(objective, sample, value), estimate, "", Rule.EXACT, key)
     if ruling.outcome is Outcome.FAIL:
-        said = words.failed(objective, sample, ruling.reason) + _span(objective, stream, sample)
+        said = words.failed(objective, sample, value, ruling.reason) + _span(objective, stream, sample)
         return Finding(objective, Outcome.FAIL, said, estimate, "", Rule.EXACT, key)
-    said = words.open_(objective, sample, ruling.reason)
+    said = words.open_(objective, sample, value, ruling.reason)
     more = _decide(objective, sample, ruling.reason, stream.result.rate_pps)
     return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.EXACT, key)
 
@@ -112,20 +112,22 @@ def _decision(objective: Objective, stream: Stream, sample: Sample) -> Decision 
 def _sequential(
     objective: Objective, stream: Stream, made: Decision, sample: Sample, estimate: Estimate | None
 ) -> Finding:
-    key, outcome, because, reason = stream.measurement.step.key, made.outcome, made.because, Reason.PLAIN
-    doubt = _doubt(objective, stream)
-    if outcome is Outcome.FAIL and doubt:
-        certain = replace(sample, bad=max(sample.bad - doubt, 0), events=min(sample.events, max(sample.bad - doubt, 0)))
-        if rule(certain).outcome is not Outcome.FAIL:
-            outcome, reason = Outcome.INCONCLUSIVE, Reason.HOST
-            because = words.open_(objective, replace(sample, doubt=min(doubt, sample.bad)), reason)
-    if not because:
-        said = {Outcome.PASS: words.passed, Outcome.FAIL: words.failed}.get(outcome, words.open_)
-        because = said(objective, sample)
-    more = (
-        "" if outcome is not Outcome.INCONCLUSIVE else _decide(objective, sample, reason, stream.result.rate_pps, True)
-    )
-    return Finding(objective, outcome, because, estimate, more, Rule.SEQUENTIAL, key)
+    """The decision as it was taken, unless a FAIL rests on losses that may not be the line's."""
+    key, outcome, value = stream.measurement.step.key, made.outcome, estimate.value if estimate else None
+    rate, doubt = stream.result.rate_pps, min(_doubt(objective, stream), sample.bad)
+    if outcome is Outcome.PASS:
+        return Finding(objective, outcome, words.passed(objective, sample, value), estimate, "", Rule.SEQUENTIAL, key)
+    if outcome is Outcome.FAIL:
+        certain = replace(sample, bad=sample.bad - doubt, events=min(sample.events, sample.bad - doubt))
+        if not doubt or rule(certain).outcome is Outcome.FAIL:
+            return Finding(
+                objective, outcome, words.failed(objective, sample, value), estimate, "", Rule.SEQUENTIAL, key
+            )
+        said = words.open_(objective, replace(sample, doubt=doubt), value, Reason.HOST)
+        more = _decide(objective, sample, Reason.HOST, rate)
+        return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.SEQUENTIAL, key)
+    said, more = words.open_(objective, sample, value), _decide(objective, sample, Reason.PLAIN, rate, sequential=True)
+    return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.SEQUENTIAL, key)
 
 
 # ---- counts
@@ -143,30 +145,31 @@ def _tally(objective: Objective, stream: Stream) -> Tally | None:
     if kept is not None and _same_limit(objective, summary, kept):
         return kept
     bad, n = counts
-    return _spread(bad, n)
+    return _spread(bad, n, (tallies.mean_event(kept) if kept is not None else None) or 1.0)
 
 
 def _same_limit(objective: Objective, summary: Summary, kept: Tally) -> bool:
     """Whether a tally was counted against this limit, as far as the histogram can tell.
 
-    Of a limit changed since, the packets are counted anew from the histogram. A running PDV sees less than one from the
-    smallest delay of all.
+    Where it was not (the limit has changed since; or PDV against a smallest delay that fell later), the packets are counted
+    anew from the histogram.
     """
     assert objective.limit is not None
     bare = replace(summary, over={})
     fewer = query.proportion(bare, replace(objective, limit=objective.limit * BUCKET))
     more = query.proportion(bare, replace(objective, limit=objective.limit / BUCKET))
-    if fewer is None or more is None:
-        return False
-    return fewer[0] <= kept.bad <= more[0] or (objective.metric == "ipdv" and fewer[1] > kept.n >= kept.bad == fewer[0])
+    return fewer is not None and more is not None and fewer[0] <= kept.bad <= more[0]
 
 
-def _spread(bad: int, n: int) -> Tally:
-    """A tally whose order is not known: every bad trial an event of its own."""
+def _spread(bad: int, n: int, size: float) -> Tally:
+    """A tally whose order is not known: events of one mean size, as they were under the limit of the measurement."""
     if not bad:
         return Tally(n=n, head=n, tail=n)
-    rest = bad - 2
-    return Tally(n=n, bad=bad, first=1, last=int(bad > 1), sizes=((1, rest),) if rest > 0 else ())
+    count = max(1, round(bad / max(size, 1.0)))
+    small, larger = divmod(bad, count)  # `larger` events of small + 1
+    sizes = [small] * (count - larger) + [small + 1] * larger
+    inner = ((one, found) for one in (small, small + 1) if (found := sizes[1:-1].count(one)))
+    return Tally(n=n, bad=bad, first=sizes[0], last=sizes[-1] if count > 1 else 0, sizes=tuple(inner))
 
 
 def _doubt(objective: Objective, stream: Stream) -> int:

@@ -19,7 +19,7 @@ from linkqual.model import (
     ThroughputResult,
 )
 from linkqual.rules import whole, words
-from linkqual.rules.proportion import allowed_share, rule, sample_of
+from linkqual.rules.proportion import Reason, allowed_share, rule, sample_of
 from linkqual.stats import throughput
 from linkqual.stats.tally import tally
 
@@ -68,22 +68,20 @@ def _judged(
         (rate < limit) if objective.relation is Relation.AT_LEAST else (rate > limit) for rate in result.receiver_bps
     ]
     sample = sample_of(tally(slow), share, objective, family, 0)
+    value = made.value if made else None
     decision = _decision(objective, result, family, len(slow))
     if decision is not None:
-        at = replace(sample, n=decision.n, bad=decision.bad, events=decision.events)
-        said = {Outcome.PASS: words.passed, Outcome.FAIL: words.failed}.get(decision.outcome, words.open_)
-        because = decision.because or said(objective, at)
-        more = words.decide(objective, at, 1, True) if decision.outcome is Outcome.INCONCLUSIVE else ""
-        return Finding(objective, decision.outcome, because, made, more, Rule.SEQUENTIAL, key)
-    ruling = rule(sample)
-    if ruling.outcome is Outcome.PASS:
-        return Finding(objective, Outcome.PASS, words.passed(objective, sample), made, "", Rule.EXACT, key)
-    if ruling.outcome is Outcome.FAIL:
-        return Finding(
-            objective, Outcome.FAIL, words.failed(objective, sample, ruling.reason), made, "", Rule.EXACT, key
-        )
-    because = words.open_(objective, sample, ruling.reason)
-    return Finding(objective, Outcome.INCONCLUSIVE, because, made, words.decide(objective, sample, 1), Rule.EXACT, key)
+        sample = replace(sample, n=decision.n, bad=decision.bad, events=decision.events)
+        outcome, by = decision.outcome, Rule.SEQUENTIAL
+    else:
+        outcome, by = rule(sample).outcome, Rule.EXACT
+    if outcome is Outcome.PASS:
+        return Finding(objective, outcome, words.passed(objective, sample, value), made, "", by, key)
+    reason = rule(sample).reason if by is Rule.EXACT else Reason.PLAIN
+    if outcome is Outcome.FAIL:
+        return Finding(objective, outcome, words.failed(objective, sample, value, reason), made, "", by, key)
+    more = words.decide(objective, sample, 1, sequential=by is Rule.SEQUENTIAL)
+    return Finding(objective, outcome, words.open_(objective, sample, value, reason), made, more, by, key)
 
 
 def _decision(objective: Objective, result: ThroughputResult, family: int, seconds: int) -> Decision | None:

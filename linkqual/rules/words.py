@@ -8,6 +8,7 @@ from __future__ import annotations
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Objective
 from linkqual.rules.proportion import Reason, Sample, more_trials
+from linkqual.stats.boundaries import ENOUGH_EVENTS
 from linkqual.units import (
     NS_PER_S,
     format_count,
@@ -18,6 +19,7 @@ from linkqual.units import (
 )
 
 _HINDSIGHT = "if looked at once, but while measuring it is looked at after every trial, which asks for more"
+NOTICEABLE = 1.05  # mean size of an event worth a word
 _READABLE_NS = (60 * NS_PER_S, 12 * 3600 * NS_PER_S)
 _RATES = (10, 100, 1_000, 10_000, 100_000)
 
@@ -60,32 +62,32 @@ def _did(objective: Objective) -> tuple[str, str]:
     }.get(objective.metric, (f"took longer than {limit}",) * 2)
 
 
-def counted(objective: Objective, sample: Sample) -> str:
+def counted(objective: Objective, sample: Sample, value: float | None = None) -> str:
     """ "forward loss: 3 of 1,100,382 packets were lost (2.73e-6) in 3 events"."""
     one, many = _did(objective)
     of = f"of {format_count(sample.n)} {unit(objective)}"
+    measured = METRICS[objective.metric].unit
+    head = name(objective) + (f" of {number(value, measured)}" if value is not None and measured != "ratio" else "")
     if not sample.bad:
-        return f"{name(objective)}: none {of} {one}"
+        return f"{head}: none {of} {one}"
     count = f"{format_count(sample.bad)} {of} {one if sample.bad == 1 else many} ({format_ratio(sample.ratio)})"
-    lost = " (a lost packet counts as late)" if METRICS[objective.metric].unit == "ns" else ""
-    return f"{name(objective)}: {count}{_events(sample)}{lost}"
+    lost = " (a lost packet counts as late)" if measured == "ns" else ""
+    return f"{head}: {count}{_events(sample)}{lost}"
 
 
 def _events(sample: Sample) -> str:
-    if sample.bad < 2:
+    if sample.bad < 2 or sample.size < NOTICEABLE:
         return ""
-    if sample.events == 1:
-        return ", all in one event"
-    return f" in {format_count(sample.events)} events" if sample.in_bursts else ""
+    return ", all in one event" if sample.events == 1 else f" in {format_count(sample.events)} events"
 
 
 def _mean(size: float) -> str:
     return f"{size:.3g} {'packet' if size == 1 else 'packets'}"
 
 
-def passed(objective: Objective, sample: Sample) -> str:
+def passed(objective: Objective, sample: Sample, value: float | None = None) -> str:
     """Why the limit is kept."""
-    said, at = counted(objective, sample), percent(sample.confidence)
+    said, at = counted(objective, sample, value), percent(sample.confidence)
     allowed = f"within the {format_ratio(sample.limit)} allowed"
     if objective.metric == "loss_ratio" and not sample.bad:
         return (
@@ -93,16 +95,18 @@ def passed(objective: Objective, sample: Sample) -> str:
             f"as a packet loss ratio this holds for bursts of up to {_mean(sample.burst)} on average"
         )
     said = f"{said}: at most {format_ratio(sample.high)} at {at}, {allowed}"
-    if sample.burst > 1 and objective.metric != "throughput":
-        said += (
-            f"; {unit(objective)} that go wrong together count as one event, of up to {_mean(sample.burst)} on average"
-        )
-    return said
+    if objective.metric == "throughput" or sample.burst < NOTICEABLE:
+        return said
+    if sample.size >= NOTICEABLE:
+        return f"{said}; an event counts once, with up to {_mean(sample.burst)} on average"
+    return (
+        f"{said}, also if {_mean(sample.burst)} go wrong together each time" if sample.events < ENOUGH_EVENTS else said
+    )
 
 
-def failed(objective: Objective, sample: Sample, reason: Reason = Reason.PLAIN) -> str:
+def failed(objective: Objective, sample: Sample, value: float | None = None, reason: Reason = Reason.PLAIN) -> str:
     """Why it is broken."""
-    said, at = counted(objective, sample), percent(sample.confidence)
+    said, at = counted(objective, sample, value), percent(sample.confidence)
     above = f"above the {format_ratio(sample.limit)} allowed"
     if reason is not Reason.BURSTS:
         lower = min(sample.lower, sample.low) if sample.low > sample.limit else sample.lower
@@ -114,9 +118,9 @@ def failed(objective: Objective, sample: Sample, reason: Reason = Reason.PLAIN) 
     )
 
 
-def open_(objective: Objective, sample: Sample, reason: Reason = Reason.PLAIN) -> str:
+def open_(objective: Objective, sample: Sample, value: float | None = None, reason: Reason = Reason.PLAIN) -> str:
     """Why it is neither."""
-    said, at, limit = counted(objective, sample), percent(sample.confidence), format_ratio(sample.limit)
+    said, at, limit = counted(objective, sample, value), percent(sample.confidence), format_ratio(sample.limit)
     low, high = format_ratio(sample.low), format_ratio(sample.high)
     if reason is Reason.HOST:
         return (
@@ -134,15 +138,15 @@ def open_(objective: Objective, sample: Sample, reason: Reason = Reason.PLAIN) -
             f"by events it lies between {low} and {high}: the two do not agree"
         )
     if not sample.low <= sample.limit < sample.upper:
-        return _contested(objective, sample)
+        return _contested(objective, sample, value)
     if not sample.bad:
         return f"{said}, but with so few it could still be up to {high} at {at}, and {limit} is allowed"
     return f"{said}: between {low} and {high} at {at}, and the {limit} allowed lies between"
 
 
-def _contested(objective: Objective, sample: Sample) -> str:
+def _contested(objective: Objective, sample: Sample, value: float | None) -> str:
     """By one form or at one look it would be decided, by the other or at many looks it is not."""
-    said, at, limit = counted(objective, sample), percent(sample.confidence), format_ratio(sample.limit)
+    said, at, limit = counted(objective, sample, value), percent(sample.confidence), format_ratio(sample.limit)
     low, high = format_ratio(sample.low), format_ratio(sample.high)
     if sample.upper <= sample.limit < sample.high:
         return (
