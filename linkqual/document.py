@@ -46,6 +46,8 @@ def load(text: str) -> Qualification:
         document: Qualification = _typed(tree, Qualification, "")
     except _Misfit as misfit:
         raise InputError(misfit.message, f"{_DAMAGED} (written by linkqual {version})", misfit.path) from None
+    except RecursionError:
+        raise InputError("nested too deeply", _DAMAGED) from None
     _check_lead(lead, document)
     return document
 

@@ -72,16 +72,22 @@ def namespaces() -> tuple[bool, frozenset[str]]:
     """
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return False, frozenset()
-    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    in_user = ["--user", "--map-root-user"]
+    for rights in ([], in_user) if os.geteuid() == 0 else (in_user,):  # root of a container may lack the rights
+        words = _try_in(rights)
+        if "in" in words:
+            return True, words - {"in"}
+    return False, frozenset()
+
+
+def _try_in(rights: list[str]) -> frozenset[str]:
+    """The words the trial says in new namespaces; none when they are refused."""
+    command = ["unshare", *rights, "--net", "--mount", "--pid", "--fork", "sh", "-c", f"echo in;{_NAMESPACE_TRIAL}"]
     try:
-        ended = child.run(
-            ["unshare", *rights, "--net", "--mount", "--pid", "--fork", "sh", "-c", f"echo in;{_NAMESPACE_TRIAL}"],
-            timeout_s=10,
-        )
+        ended = child.run(command, timeout_s=10)
     except HostError:
-        return False, frozenset()
-    words = frozenset(ended.output.decode(errors="replace").split())
-    return "in" in words, words - {"in"}
+        return frozenset()
+    return frozenset(ended.output.decode(errors="replace").split())
 
 
 def buffers() -> Buffers:

@@ -176,6 +176,7 @@ def test_an_older_schema_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPatc
         ('{"schema": NaN}', "NaN is no JSON number"),
         ('{"schema": 1, "x": -Infinity}', "-Infinity is no JSON number"),
         ("[" * 100_000, "nested too deeply"),
+        (GOLDEN.replace('"truth": {', '"truth": {"x": ' + "[" * 900 + "]" * 900 + ","), "nested too deeply"),
         ('{"schema": ' + "9" * 5000 + "}", "no JSON"),
         ('{"schema": 1e999}', "is no schema version"),
     ],
