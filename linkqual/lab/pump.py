@@ -27,6 +27,8 @@ SEEN, DROPPED, DUPLICATED, REORDERED, FAILED, LATEST_NS = 0, 4, 8, 12, 13, 14
 COLUMNS = 16
 _BATCH = 64  # packets read before looking at the clock for those due
 _LARGEST = 65_535
+_FOREVER = 3600 * 10**9
+_LONG_NS, _EARLY_NS = 1_000_000, 150_000
 _PR_SET_TIMERSLACK = 29
 _KINDS = [3] * 256  # IP protocol number -> index in PROTOCOLS
 _KINDS[17], _KINDS[6], _KINDS[1], _KINDS[58] = 0, 1, 2, 2
@@ -99,10 +101,12 @@ class Lane:
                 counters[DUPLICATED + kind] += 1
                 put((due, self._number, packet))
 
-    def write(self) -> None:
-        """Hand on what is due."""
+    def write(self) -> bool:
+        """Hand on what is due; whether anything was."""
         counters, queue, target = self.counters, self.queue, self.target
+        wrote = False
         while (due := queue.first_due()) is not None and due <= (now := monotonic_ns()):
+            wrote = True
             _, number, packet = queue.take()
             counters[LATEST_NS] = max(counters[LATEST_NS], now - due)
             if number < self._newest:
@@ -113,20 +117,26 @@ class Lane:
                 os.write(target, packet)
             except OSError:
                 counters[FAILED] += 1
+        return wrote
 
 
 def run(lanes: Sequence[Lane]) -> NoReturn:
     """Carry packets until a signal ends the process."""
     sources = {lane.source: lane for lane in lanes}
     waiting = list(sources)
+    awake = False
     while True:
-        now = monotonic_ns()
         dues = [due for lane in lanes if (due := lane.queue.first_due()) is not None]
-        pause = max(0, min(dues) - now) / 1e9 if dues else None
-        for fd in select.select(waiting, (), (), pause)[0]:
+        pause = min(dues) - monotonic_ns() if dues else _FOREVER
+        if _LONG_NS < pause < _FOREVER:  # a processor that slept this long wakes late: be there early and wait awake
+            pause, awake = pause - _EARLY_NS, True
+        elif awake:
+            pause = 0
+        for fd in select.select(waiting, (), (), max(0, pause) / 1e9)[0]:
             sources[fd].read()
         for lane in lanes:
-            lane.write()
+            if lane.write():
+                awake = False
 
 
 def spawn(lanes: Sequence[Lane]) -> int:
