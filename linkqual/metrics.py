@@ -6,6 +6,7 @@ Floor 0, pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
 from linkqual.model import Direction, Relation
 
@@ -118,7 +119,7 @@ METRICS: dict[str, Metric] = {
 def quantile(statistic: str) -> float | None:
     """0.999 of "p99.9"; None when the statistic is no quantile."""
     try:
-        value = float(statistic[1:]) / 100 if statistic.startswith("p") else None
-    except ValueError:
+        value = float(Decimal(statistic[1:]) / 100) if statistic.startswith("p") else None  # 99.9 / 100 is not 0.999
+    except InvalidOperation:
         return None
     return value if value is not None and 0 < value < 1 else None
