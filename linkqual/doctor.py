@@ -77,7 +77,7 @@ def examine(folder: Path | None = None) -> list[Check]:
         _program("ping", "ping", "an ICMP cross-check beside the UDP probes", Mend.packages("iputils-ping", "iputils")),
         _program("ip", "ip", "building the embedded line", Mend.packages("iproute2", "iproute")),
         _program("tc", "tc", "rates of the embedded line", Mend.packages("iproute2", "iproute-tc")),
-        _program("nft", "nft", "losses of the embedded line", Mend.packages("nftables", "nftables")),
+        _program("nft", "nft", "silent routers of the embedded line", Mend.packages("nftables", "nftables")),
         _namespaces(entered, works),
         _delay(entered, works),
         _stamps(),
@@ -187,12 +187,11 @@ def _namespaces(entered: bool, works: frozenset[str]) -> Check:
 
 
 def _delay(entered: bool, works: frozenset[str]) -> Check:
-    name, means = "delay of the line", "the embedded line delays packets through NFQUEUE or a TUN device"
-    ways = [title for word, title in (("nfqueue", "NFQUEUE"), ("tun", "TUN")) if word in works]
-    if ways:
-        return Check(name, State.OK, " and ".join(ways), means, needed=True)
-    found = "neither NFQUEUE nor TUN works" if entered else "not tried without namespaces"
-    mend = Mend.both("modprobe -a tun nfnetlink_queue xt_NFQUEUE && chmod 666 /dev/net/tun")
+    name, means = "delay of the line", "the embedded line delays and drops packets in a TUN device"
+    if "tun" in works:
+        return Check(name, State.OK, "TUN devices work", means, needed=True)
+    found = "no TUN device" if entered else "not tried without namespaces"
+    mend = Mend.both("modprobe tun && chmod 666 /dev/net/tun  (in a container: start it with --device /dev/net/tun)")
     return Check(name, State.MISSING, found, means, mend, needed=True)
 
 

@@ -27,7 +27,6 @@ ip link add lqa type veth peer name lqb && echo veth
 tc qdisc add dev lqa root tbf rate 1gbit burst 64kb latency 10ms && echo tbf
 nft add table inet lq && echo nft
 [ -r /dev/net/tun ] && [ -w /dev/net/tun ] && ip tuntap add lqt mode tun && echo tun
-iptables -A OUTPUT -o lqa -j NFQUEUE --queue-num 7 && echo nfqueue
 true
 """
 
@@ -68,7 +67,7 @@ def net_admin() -> bool:
 def namespaces() -> tuple[bool, frozenset[str]]:
     """Whether this user may enter namespaces of its own (with a user namespace around them), and what works in them.
 
-    Words: veth, tbf, nft, tun, nfqueue. Some systems allow the namespace and then no rights in it, so a link is made in it.
+    Words: veth, tbf, nft, tun. Some systems allow the namespace and then no rights in it, so a link is made in it.
     """
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return False, frozenset()
@@ -147,7 +146,7 @@ def capabilities() -> dict[str, bool]:
         "raw_sockets": raw_sockets(),
         "net_admin": net_admin(),
         "namespaces": entered,
-        **{f"namespace_{word}": word in works for word in ("veth", "tbf", "nft", "tun", "nfqueue")},
+        **{f"namespace_{word}": word in works for word in ("veth", "tbf", "nft", "tun")},
         "force_buffers": granted.forced is not None,
         "stamps_tx": "tx" in seen,
         "stamps_rx": "rx" in seen,

@@ -12,7 +12,7 @@ from linkqual.doctor import Check, Mend, State, describe, examine, ready
 from linkqual.model import ClockState
 from linkqual.net import abilities, host
 
-EVERYTHING = frozenset({"veth", "tbf", "nft", "tun", "nfqueue"})
+EVERYTHING = frozenset({"veth", "tbf", "nft", "tun"})
 GOOD_CLOCK = ClockState("chrony", True, 200_000, "")
 
 
@@ -92,9 +92,8 @@ def test_versions_of_iperf3(healthy: pytest.MonkeyPatch, version: str | None, st
         ((False, frozenset()), "namespaces", State.MISSING),
         ((True, frozenset()), "namespaces", State.MISSING),
         ((True, EVERYTHING - {"tbf"}), "namespaces", State.MISSING),
-        ((True, EVERYTHING - {"tun"}), "delay of the line", State.OK),
-        ((True, EVERYTHING - {"nfqueue"}), "delay of the line", State.OK),
-        ((True, EVERYTHING - {"tun", "nfqueue"}), "delay of the line", State.MISSING),
+        ((True, EVERYTHING - {"tun"}), "delay of the line", State.MISSING),
+        ((True, EVERYTHING), "delay of the line", State.OK),
     ],
 )
 def test_namespaces(healthy: pytest.MonkeyPatch, answer: tuple[bool, frozenset[str]], name: str, state: State) -> None:
