@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from linkqual.probes.backlog import Backlog
 from linkqual.probes.bench import Bench, PacketWriter, Progress
 
-from linkqual.errors import LinkqualError
+from linkqual.errors import LinkqualError, PeerError
 from linkqual.metrics import METRICS
-from linkqual.model import Fault, Measurement, StampResult, Step
+from linkqual.model import Conditions, EndConditions, Fault, Histogram, Measurement, StampResult, Step
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.records import Fate
 from linkqual.session.attribution import apply_far_stamps, attribute

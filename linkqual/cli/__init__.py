@@ -16,10 +16,13 @@ from linkqual.errors import ExitCode, LinkqualError
 app = typer.Typer(
     name="linkqual",
     help="Qualify a dedicated line for AI training or inference: real packets, both directions, a verdict with its proof.\n\n"
-    "  linkqual test --profile training          the embedded virtual line, to see how it works\n\n"
-    "  linkqual agent                            at the far end; prints the pairing line to paste\n\n"
-    "  linkqual test 'linkqual://...' --profile training --cir 10G --rtt-budget 12ms\n\n"
-    "Exit codes: 0 pass, 1 fail, 2 usage or profile error, 3 inconclusive, 4 no data.",
+    "\b\n"
+    "linkqual test --profile training       the embedded virtual line, to see how it works\n"
+    "linkqual agent                         at the far end; prints the pairing line to paste\n"
+    "linkqual test 'linkqual://...' --profile training --cir 10G --rtt-budget 12ms\n\n"
+    "\b\n"
+    "Exit codes of every verb that judges:\n"
+    "0 pass, 1 fail, 2 usage or profile error, 3 inconclusive, 4 no data / could not measure",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

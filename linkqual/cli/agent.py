@@ -2,10 +2,9 @@
 
 Needs no root; with it the reverse trace sees more. Open TCP 4862, UDP 4863-4894 and TCP 5201-5232 in the firewall.
 
+\b
 Examples:
-
   linkqual agent
-
   linkqual agent --bind 192.0.2.7 --max-pps 50000
 """
 

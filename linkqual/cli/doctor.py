@@ -2,8 +2,8 @@
 
 Exit code 0 when the default test (`linkqual test`) can run.
 
+\b
 Example:
-
   linkqual doctor
 """
 

@@ -2,8 +2,8 @@
 
 Delays and losses are counted anew from the run's own packets, so a new limit needs no new measurement.
 
+\b
 Example:
-
   linkqual judge runs/20261130T071756Z-training-clean --profile inference
 """
 

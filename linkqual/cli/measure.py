@@ -1,7 +1,7 @@
 """Measure a line and keep what came, without judging it.
 
+\b
 Example:
-
   linkqual measure 192.0.2.7 --link line.yaml -o monday/ && linkqual judge monday/ --profile inference
 """
 

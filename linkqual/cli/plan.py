@@ -1,7 +1,7 @@
 """Say what would be sent, for how long and why; send nothing.
 
+\b
 Example:
-
   linkqual plan --profile training --cir 10G --rtt-budget 12ms
 """
 

@@ -1,6 +1,8 @@
 """List the probes: what each measures and needs.
 
-Example:  linkqual probes
+\b
+Example:
+  linkqual probes
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """List the profiles, show one, or check a file of your own.
 
+\b
 Examples:
-
   linkqual profiles
-
   linkqual profiles training            every red line with its source
-
   linkqual profiles mine.yaml           complaints with file, line and key
 """
 

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import typer
 
 from linkqual.cli import read
 from linkqual.cli.signals import Gently
-from linkqual.errors import ExitCode, InputError, UsageError
+from linkqual.errors import ExitCode, HostError, InputError, UsageError
 from linkqual.model import Outcome
 
 if TYPE_CHECKING:
@@ -159,11 +160,18 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
 
     line = prepared.line
     assert line is not None
-    with VirtualLine(line) as network, network.agent() as pairing:
+    with VirtualLine(line) as network:
+        agent = network.popen(network.far, _agent(network.address(network.far)), stdout=subprocess.PIPE, text=True)
+        pairing = agent.stdout.readline() if agent.stdout else ""
+        if not pairing:
+            raise HostError("the agent of the embedded line did not start", hint="run `linkqual doctor`")
         network.enter(network.near)
-        peer = Peer.parse(pairing)
-        with contextlib.closing(Control.connect(peer)) as control:
+        with contextlib.closing(Control.connect(Peer.parse(pairing))) as control:
             return _measure(asked, prepared, control, f"embedded line {line.name}", judged=judged, truth=network.truth)
+
+
+def _agent(address: str) -> list[str]:
+    return [sys.executable, "-m", "linkqual", "agent", "--ephemeral", "--bind", address, "--quiet"]
 
 
 def _measure(

@@ -1,9 +1,8 @@
 """Draw the report of a stored run again, from its document alone.
 
+\b
 Examples:
-
   linkqual report runs/20261130T071756Z-training-clean
-
   linkqual report RUN --format html -o acceptance.html
 """
 

@@ -2,12 +2,10 @@
 
 Without PEER the embedded virtual line is measured: real packets through network namespaces of its own.
 
+\b
 Examples:
-
   linkqual test --profile training
-
   linkqual test 'linkqual://far.example:4862?token=...' --cir 10G --rtt-budget 12ms --mtu 9000
-
   linkqual test 192.0.2.7 --link line.yaml --duration 10min -o acceptance/
 """
 
