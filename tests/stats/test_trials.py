@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from linkqual import metrics
 from linkqual.model import Direction, Objective, Relation
 from linkqual.records import Fate, Stamp, empty_records
 from linkqual.stats.trials import share, supported, trials
@@ -93,6 +94,12 @@ def test_chunking_changes_nothing(stream, asked):
         parts = [trials(part, asked, state) for part in np.split(made, cuts)]
         assert np.array_equal(np.concatenate(parts), whole)
     assert 0 < whole.sum() < whole.size
+
+
+def test_quantiles_are_the_decimals_they_are_written_as():
+    names = {"p99.9": 0.999, "p99.99": 0.9999, "p99.999": 0.99999, "p5": 0.05, "p0.1": 0.001}
+    assert {name: metrics.quantile(name) for name in names} == names  # 99.9 / 100 is 0.9990000000000001
+    assert [metrics.quantile(name) for name in ("p0", "p100", "px", "pnan", "ratio", "p")] == [None] * 6
 
 
 def test_shares_are_the_decimals_they_print_as():
