@@ -19,10 +19,10 @@ class Format:
     suffix: str
     title: str
 
-    def render(self, qualification: Qualification) -> str:
-        """The whole report as text, to be written as UTF-8."""
-        run: Callable[[Qualification], str] = getattr(import_module(self.module), self.function)
-        return run(qualification)
+    def render(self, qualification: Qualification, **options: object) -> str:
+        """The whole report as text, to be written as UTF-8. `options`: what this format understands (terminal: width ...)."""
+        run: Callable[..., str] = getattr(import_module(self.module), self.function)
+        return run(qualification, **options)
 
 
 FORMATS: dict[str, Format] = {
@@ -34,3 +34,10 @@ FORMATS: dict[str, Format] = {
         Format("csv", "linkqual.reports.sheet", "render", ".csv", "one row a finding, base units"),
     )
 }
+
+
+def render(qualification: Qualification, form: str = "terminal", *, width: int = 100, color: bool = False) -> str:
+    """A report in one of `FORMATS` (KeyError otherwise); width and colour mean something to the terminal only."""
+    if form == "terminal":
+        return FORMATS[form].render(qualification, width=width, color=color)
+    return FORMATS[form].render(qualification)

@@ -146,7 +146,8 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
     lines = []
     for finding in findings:
         metric, direction, value, interval, limit, n, outcome = _row(finding, style, "full")
-        lines.append(style.paint(style.text(f"{outcome}  {metric}, {direction}"), f"1;{_COLOURS[finding.outcome]}"))
+        head = wrap(style.text(f"{outcome}  {metric}, {direction}"), style.width, "", "  ")
+        lines += [style.paint(line, f"1;{_COLOURS[finding.outcome]}") for line in head]
         parts = [value, f"({interval})" if interval else "", f"limit {limit}", f"n {n}"]
         lines += wrap(style.text(" ".join(part for part in parts if part)), style.width, "    ", "    ")
     return lines

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from linkqual import model as m
 from linkqual.model import Direction, Outcome, Relation
-from tests.reports.traffic import MS, SECOND, Traffic, histogram, summary, traffic
+
+from .traffic import MS, SECOND, Traffic, histogram, summary, traffic
 
 START = 1_796_023_076_123_456_789  # 2026-11-30T07:17:56Z
 FORWARD, REVERSE, ROUND_TRIP = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
@@ -531,6 +533,6 @@ def hostile() -> m.Qualification:
 
 
 SAMPLES: dict[str, Callable[[], m.Qualification]] = {
-    sample.__name__: sample
+    sample.__name__: cache(sample)
     for sample in (clean, embedded, lossy, few, no_data, interrupted, measured_only, simulated, hostile)
 }

@@ -1,0 +1,48 @@
+"""Findings as CSV: one row each, base units (ns, bit/s, ratio), for a spreadsheet or a script."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+
+from linkqual.reports.inert import inert
+from linkqual.reports.wording import findings_of, unit_of
+
+from linkqual.model import Qualification
+
+COLUMNS = (
+    "run", "line", "metric", "statistic", "direction", "required", "outcome", "value", "low", "high", "confidence",
+    "unit", "relation", "limit", "n", "rule", "because", "decide", "source",
+)  # fmt: skip
+_FORMULA = ("=", "+", "-", "@")
+
+
+def render(q: Qualification) -> str:
+    """RFC 4180 with a header row; empty cells for what was not measured."""
+    out = StringIO()
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for finding in findings_of(q):
+        o, e = finding.objective, finding.estimate
+        numbers = (e.value, e.low, e.high, e.confidence) if e else (None, None, None, o.confidence)
+        writer.writerow(
+            [
+                *map(_cell, (q.run, q.plan.link.name, o.metric, o.statistic, str(o.direction))),
+                "yes" if o.required else "no",
+                str(finding.outcome),
+                *numbers,
+                unit_of(o),
+                str(o.relation),
+                o.limit,
+                e.n if e else 0,
+                str(finding.rule),
+                *map(_cell, (finding.because, finding.decide, o.source)),
+            ]
+        )
+    return out.getvalue()
+
+
+def _cell(text: str) -> str:
+    """No spreadsheet may take a name for a formula."""
+    shown = inert(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown
