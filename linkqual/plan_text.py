@@ -81,7 +81,7 @@ def _limit(objective: Objective) -> str:
 
 def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
     decidable = {need.objective.key: need for need in all_needs(plan)}
-    rows = [("metric", "weight", "limit", "proven after", "a bad line is refuted after about")]
+    rows: list[tuple[str, ...]] = [("metric", "weight", "limit", "proven after", "a bad line is refuted after about")]
     for objective in plan.objectives:
         weight = "required" if objective.required else "advisory"
         need = decidable.get(objective.key)
