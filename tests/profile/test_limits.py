@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from linkqual.errors import InputError
-from linkqual.limits import parse, resolve
 from linkqual.model import Direction, Link
+from linkqual.profile.limits import parse, resolve
 
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
 LINE = Link(cir_bps=10**10, cir_reverse_bps=10**9, mtu=1500, rtt_budget_ns=12_000_000)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from linkqual.errors import InputError, UsageError
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Objective, Profile, Relation
-from linkqual.probe_settings import SETTINGS, parse_dscp
 from linkqual.profile import parse
-from linkqual.profile_lint import compare
+from linkqual.profile.lint import compare
+from linkqual.profile.probe_settings import SETTINGS, parse_dscp
 from linkqual.session.pacer import SCHEDULES
 
 LOSS = "- {metric: loss_ratio, direction: both, limit: 1e-5, source: contract}\n"

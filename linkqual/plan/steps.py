@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from linkqual import limits
 from linkqual.errors import InputError
 from linkqual.model import Direction, Json, Link, Objective, Step
-from linkqual.plan_needs import Need, family_size, needs
+from linkqual.plan.needs import Need, family_size, needs
+from linkqual.profile.limits import allowed_goodput_bps, contracted_bps
 from linkqual.units import (
     NS_PER_S,
     format_count,
@@ -137,9 +137,7 @@ class Builder:
     def _rate(self, rate: int, ip_bytes: int) -> tuple[int, list[str]]:
         """The packet rate within a tenth of the line and within --max-rate."""
         contracted = [
-            bps
-            for direction in (Direction.FORWARD, Direction.REVERSE)
-            if (bps := limits.contracted_bps(self.link, direction))
+            bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := contracted_bps(self.link, direction))
         ]
         reasons = []
         if contracted and self.options.rate_pps is None:
@@ -202,7 +200,7 @@ class Builder:
         blocks = 1 + math.ceil(max(0, cap - first) / settings["block_seconds"])
         most = cap + blocks * settings["warmup_seconds"]
         offered = min(
-            (bps for bps in (limits.contracted_bps(self.link, direction), self.options.max_rate_bps) if bps), default=0
+            (bps for bps in (contracted_bps(self.link, direction), self.options.max_rate_bps) if bps), default=0
         )
         params = {
             "streams": streams,
@@ -213,7 +211,7 @@ class Builder:
             "congestion_control": self.options.congestion_control or settings["congestion_control"],
             "judged": judged,
             "fixed": fixed,
-            "allowed_bps": limits.allowed_goodput_bps(self.link, direction, self.options.ip_version),
+            "allowed_bps": allowed_goodput_bps(self.link, direction, self.options.ip_version),
             "max_rate_bps": self.options.max_rate_bps,
         }
         return Step(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linkqual.limits import NONE
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import Direction, Objective, Profile
+from linkqual.profile.limits import NONE
 
 _TAIL = 0.99
 _ONE_WAY = {Direction.FORWARD, Direction.REVERSE}

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from linkqual import limits
 from linkqual.errors import InputError
-from linkqual.limits import Limit
 from linkqual.metrics import METRICS, Metric, quantile
 from linkqual.model import Direction, Objective, Profile
-from linkqual.probe_settings import read_probes
-from linkqual.profile_lint import lint, rank_of
+from linkqual.profile.limits import ALLOWED, NONE, Limit
+from linkqual.profile.limits import parse as parse_limit
+from linkqual.profile.lint import lint, rank_of
+from linkqual.profile.probe_settings import read_probes
 from linkqual.settings import Complaints, Listing, Section, boolean, choice, read_tree, text
 from linkqual.units import parse_ratio
 
@@ -93,7 +93,7 @@ def _objective(section: Section) -> list[tuple[Objective, Limit]]:
         return []
     statistic = _statistic(section, metric)
     directions = _directions(section, metric)
-    limit = section.get("limit", partial(limits.parse, unit=metric.unit), None, True, limits.ALLOWED[metric.unit])
+    limit = section.get("limit", partial(parse_limit, unit=metric.unit), None, True, ALLOWED[metric.unit])
     confidence = section.get("confidence", _confidence, 0.95)
     required = section.get("required", boolean, True)
     burst = section.get("assumed_burst", _burst, 1.0)
@@ -102,7 +102,7 @@ def _objective(section: Section) -> list[tuple[Objective, Limit]]:
     source = section.get("source", text, "")
     if limit is None or statistic is None:
         return []
-    if not source and limit.text != limits.NONE:
+    if not source and limit.text != NONE:
         section.complain("source", "is missing: a limit names where it comes from", "a clause, a contract, a reasoning")
     base = Objective(
         metric=metric.name,

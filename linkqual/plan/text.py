@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from linkqual.metrics import METRICS
 from linkqual.model import Json, Objective, Plan, Step
-from linkqual.plan_needs import BAD_FACTOR, Need, family_size, needs
+from linkqual.plan.needs import BAD_FACTOR, Need, family_size, needs
 from linkqual.units import format_count, format_duration, format_packet_rate, format_rate, format_ratio, format_size
 
 _UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by the probe that makes them

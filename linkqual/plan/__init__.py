@@ -17,13 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from linkqual import limits, plan_steps
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
-from linkqual.plan_needs import family_size
-from linkqual.plan_text import as_json, describe
-from linkqual.profile_lint import rank_of
+from linkqual.plan.needs import family_size
+from linkqual.plan.steps import Builder, shorten
+from linkqual.plan.text import as_json, describe
+from linkqual.profile.limits import NONE, parse, resolve
+from linkqual.profile.lint import rank_of
 from linkqual.units import format_size
 
 ORDER = ("path", "ping", "stamp", "throughput")
@@ -53,7 +54,7 @@ def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Pl
     probes = _probes(profile, options)
     objectives, reasons = _resolve(profile, link, options, probes)
     steps: list[Step] = []
-    builder = plan_steps.Builder(link, options, objectives)
+    builder = Builder(link, options, objectives)
     for probe in ORDER:
         if probe in probes:
             built, why = builder.build(probe, probes[probe])
@@ -91,9 +92,9 @@ def _resolve(
     reasons: dict[str, None] = {}  # an ordered set: forward and reverse often say the same
     for objective in profile.objectives:
         metric = METRICS[objective.metric]
-        limit = limits.parse(objective.limit_text or limits.NONE, metric.unit)
-        value, why = limits.resolve(limit, link, objective.direction, options.ip_version)
-        if value is None and limit.text == limits.NONE:
+        limit = parse(objective.limit_text or NONE, metric.unit)
+        value, why = resolve(limit, link, objective.direction, options.ip_version)
+        if value is None and limit.text == NONE:
             why = f"{objective.metric} {objective.statistic}: measured and shown, the profile sets no limit"
         if metric.probe not in probes:
             why = f"{objective.metric} {objective.statistic}: {metric.probe} is not run, so there will be no data"
@@ -137,7 +138,7 @@ def _within(plan: Plan, max_bytes: int | None) -> Plan:
     spare = plan.total_bytes - max_bytes
     steps = []
     for step in plan.steps:
-        shorter = plan_steps.shorten(step, spare)
+        shorter = shorten(step, spare)
         spare -= step.total_bytes - shorter.total_bytes
         steps.append(shorter)
     if spare > 0:
