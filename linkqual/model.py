@@ -393,6 +393,7 @@ class Hop:
     quoted_ttl: int | None = None
     reached: bool = False  # this hop is the far end
     others: tuple[str, ...] = ()  # further addresses that answered at this TTL
+    egress: str | None = None  # the address it sent the probes onward from (Record Route, RFC 791 s3.1); None: not told
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ error a second. A hop that never answers stays silent (`address` None). Floor 2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from linkqual.model import Fault, Hop
@@ -55,6 +55,7 @@ class Reply:
     labels: tuple[str, ...] = ()
     reply_ttl: int | None = None
     quoted_ttl: int | None = None
+    recorded: tuple[str, ...] = ()  # Record Route, as far as the probe got
 
 
 Replies = Mapping[int, Reply]  # by number: the first reply to each probe
@@ -109,6 +110,26 @@ def hops(plan: TracePlan, sent: Sequence[Probe], replies: Replies) -> tuple[Hop,
     while len(found) > 1 and found[-1].address is None and found[-2].address is None:
         found.pop()
     return tuple(found)
+
+
+def recording_ttls(found: Sequence[Hop]) -> tuple[int, ...]:
+    """At which TTLs a probe with Record Route is worth sending, best first.
+
+    The quote from router n holds the address each router before it sent the probe onward from. The last router that answers
+    tells most; there is nothing to learn from the first.
+    """
+    return tuple(hop.ttl for hop in reversed(found) if hop.address is not None and not hop.reached and hop.ttl > 1)[:2]
+
+
+def with_egress(found: Sequence[Hop], quoting_ttl: int, recorded: Sequence[str], source: str) -> tuple[Hop, ...]:
+    """The hops with what Record Route told in the quote from hop `quoting_ttl`.
+
+    A sending host may have recorded itself first. The quoting router may have recorded itself last: Linux does so before it
+    looks at the TTL, with an address that is not the one it would have sent from.
+    """
+    own = 1 if recorded and recorded[0] == source else 0
+    told = dict(enumerate(recorded[own : own + quoting_ttl - 1], start=1))
+    return tuple(replace(hop, egress=told.get(hop.ttl)) for hop in found)
 
 
 def _hop(ttl: int, sent: Sequence[Probe], replies: Replies) -> Hop:

@@ -30,6 +30,9 @@ from ipaddress import IPv4Address, IPv6Address
 from linkqual.errors import WireError
 
 UDP = 17
+RECORD_ROUTE = bytes([7, 39, 4]) + bytes(
+    37
+)  # RFC 791 s3.1: an IPv4 option with room for nine addresses, padded to 40 octets
 
 _HEADER_BYTES = 8
 _QUOTE_WITH_EXTENSIONS = 128  # RFC 4884 s5.1
@@ -84,6 +87,7 @@ class Quote:
     destination_port: int
     udp_bytes: int  # the UDP Length field, header included
     ttl: int  # as it arrived there; more than 1 with an expired TTL hints at an MPLS tunnel or a broken hop
+    recorded: tuple[str, ...] = ()  # Record Route: from which address each router before this one sent it onward
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,25 @@ def _quote_v4(quote: bytes) -> Quote:
     if udp < 20 or quote[9] != UDP or len(quote) < udp + 6:
         raise WireError("the ICMP error quotes no UDP header")
     source, destination = IPv4Address(quote[12:16]), IPv4Address(quote[16:20])
-    return _udp_quote(str(source), str(destination), quote[udp:], quote[8])
+    return _udp_quote(str(source), str(destination), quote[udp:], quote[8], _recorded(quote[20:udp]))
+
+
+def _recorded(options: bytes) -> tuple[str, ...]:
+    """What a Record Route option among IPv4 options holds (RFC 791 s3.1); empty without one."""
+    offset = 0
+    while offset < len(options) and options[offset] != 0:
+        if options[offset] == 1:  # No Operation, a single octet
+            offset += 1
+            continue
+        length = options[offset + 1] if offset + 1 < len(options) else 0
+        if length < 3 or offset + length > len(options):
+            break
+        if options[offset] == RECORD_ROUTE[0]:
+            filled = min(options[offset + 2] - 1, length)  # the pointer counts from 1, to the next free place
+            places = range(offset + 3, offset + filled - 3, 4)
+            return tuple(str(IPv4Address(options[place : place + 4])) for place in places)
+        offset += length
+    return ()
 
 
 def _quote_v6(quote: bytes) -> Quote:
@@ -132,9 +154,9 @@ def _quote_v6(quote: bytes) -> Quote:
     return _udp_quote(str(source), str(destination), quote[40:], quote[7])
 
 
-def _udp_quote(source: str, destination: str, udp: bytes, ttl: int) -> Quote:
+def _udp_quote(source: str, destination: str, udp: bytes, ttl: int, recorded: tuple[str, ...] = ()) -> Quote:
     source_port, destination_port, udp_bytes = struct.unpack_from("!HHH", udp)
-    return Quote(source, destination, source_port, destination_port, udp_bytes, ttl)
+    return Quote(source, destination, source_port, destination_port, udp_bytes, ttl, recorded)
 
 
 def labels(message: bytes, quote_bytes: int) -> tuple[Label, ...]:

@@ -35,7 +35,7 @@ def decode(data: Json) -> Trace:
 
 
 def _hop(data: Json) -> Hop:
-    address = _field(data, "address")
+    address, egress = _field(data, "address"), data.get("egress")
     reached = _field(data, "reached")
     if not isinstance(reached, bool):
         raise WireError(f"a hop's `reached` is {reached!r}, not true or false")
@@ -50,6 +50,7 @@ def _hop(data: Json) -> Hop:
         quoted_ttl=_optional_ttl(_field(data, "quoted_ttl")),
         reached=reached,
         others=tuple(_address(other) for other in _items(_field(data, "others"))),
+        egress=None if egress is None else _address(egress),
     )
 
 

@@ -1,0 +1,269 @@
+"""The sockets of a trace: probes of one flow go out, what the routers and the destination say comes in, kernel-stamped.
+
+With the right to raw sockets (CAP_NET_RAW) ICMP errors are read whole: their own TTL, the quoted TTL, MPLS labels. Without
+it the kernel still hands over who sent an error and of what kind, on the error queue of the UDP socket. Floor 3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from types import TracebackType
+
+from linkqual.errors import WireError
+from linkqual.session.trace import Answer, Reply
+from linkqual.wire import icmp, trace_probe
+from linkqual.wire.icmp import Cause, IcmpError
+
+Address = tuple[str, int] | tuple[str, int, int, int]
+
+_SO_TIMESTAMPNS = 35
+_SOL_RAW, _ICMP_FILTER, _ICMP6_FILTER = 255, 1, 1
+_IP_RETOPTS, _IP_RECVERR, _IP_RECVTTL, _IPV6_RECVERR, _IPV6_RECVHOPLIMIT, _IPV6_HOPLIMIT = 7, 11, 12, 25, 51, 52
+_MSG_ERRQUEUE = 0x2000
+_ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3  # of struct sock_extended_err
+_ROOM = 2048
+_SEND_TRIES = 5  # an error still pending on the socket is reported by the next send
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What every probe of a trace shares. Addresses are plain, without a zone."""
+
+    family: int
+    source: str
+    destination: str
+    source_port: int
+    destination_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How probes are built and ICMP errors are read.
+
+    `build(flow, ttl, payload, record_route)`; None: the UDP socket sends, and the kernel writes the headers.
+    """
+
+    build: Callable[[Flow, int, bytes, bool], bytes] | None
+    parse: Callable[[int, bytes], IcmpError]
+
+
+def _parse(family: int, message: bytes) -> IcmpError:
+    return icmp.parse_v6(message) if family == socket.AF_INET6 else icmp.parse_v4(message)
+
+
+PLAIN = Codec(None, _parse)  # needs the standard library only
+
+
+def raw_permitted(family: int) -> bool:
+    """Whether this process may read ICMP errors whole."""
+    raw = _raw_icmp(family)
+    if raw is None:
+        return False
+    raw.close()
+    return True
+
+
+class TraceSockets:
+    """One flow's sockets. Use it in a `with` statement. Raises OSError where the system refuses address or port."""
+
+    def __init__(
+        self, family: int, source: str, source_port: int, destination: str, destination_port: int, codec: Codec = PLAIN
+    ) -> None:
+        self.family, self._codec = family, codec
+        self._level = socket.IPPROTO_IPV6 if family == socket.AF_INET6 else socket.IPPROTO_IP
+        self._to = _resolve(family, destination, destination_port)
+        self.destination = _plain(self._to[0])
+        with contextlib.ExitStack() as opened:
+            self._udp = opened.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            self._udp.bind(_resolve(family, source or _source_toward(family, self._to), source_port))
+            self.source, self.source_port = _plain(self._udp.getsockname()[0]), self._udp.getsockname()[1]
+            self._udp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            ttl = _IPV6_RECVHOPLIMIT if family == socket.AF_INET6 else _IP_RECVTTL
+            self._udp.setsockopt(self._level, ttl, 1)
+            self._icmp = _raw_icmp(family)
+            self._out: socket.socket | None = None
+            if self._icmp is None:
+                recverr = _IPV6_RECVERR if family == socket.AF_INET6 else _IP_RECVERR
+                self._udp.setsockopt(self._level, recverr, 1)
+            else:
+                opened.enter_context(self._icmp)
+                self._icmp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+                if family == socket.AF_INET6:
+                    self._icmp.setsockopt(self._level, ttl, 1)
+                if codec.build:
+                    self._out = opened.enter_context(socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW))
+            self._poll = select.poll()
+            self._poll.register(self._udp, select.POLLIN | select.POLLERR)
+            if self._icmp is not None:
+                self._poll.register(self._icmp, select.POLLIN)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> TraceSockets:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._opened.close()
+
+    def build(self, number: int, ttl: int, record_route: bool = False) -> bytes:
+        """The octets `send` wants: the whole packet or, when the kernel writes the headers, the payload."""
+        payload = trace_probe.encode(number)
+        if self._out is None or self._codec.build is None:
+            return payload
+        flow = Flow(self.family, self.source, self.destination, self.source_port, self._to[1])
+        return self._codec.build(flow, ttl, payload, record_route)
+
+    def send(self, packet: bytes, ttl: int, record_route: bool = False) -> Iterator[Reply]:
+        """Send one probe. Yields what was already waiting, when that stood in the way. Raises OSError when it cannot be sent."""
+        if self._out is not None:
+            self._out.sendto(packet, (self._to[0], 0, *self._to[2:]))
+            return
+        hops = _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL
+        extras = [(self._level, hops, struct.pack("i", ttl))]
+        if record_route:
+            extras.append((socket.IPPROTO_IP, _IP_RETOPTS, icmp.RECORD_ROUTE))
+        for attempt in range(1, _SEND_TRIES + 1):
+            try:
+                self._udp.sendmsg([packet], extras, 0, self._to)
+                return
+            except OSError as error:
+                if attempt == _SEND_TRIES or error.errno in {errno.EPERM, errno.EMSGSIZE}:
+                    raise
+            yield from self._error_queue()
+
+    @property
+    def can_record_route(self) -> bool:
+        """IPv4 only, and the quote must be read whole."""
+        return self.family == socket.AF_INET and self._icmp is not None
+
+    def receive(self, timeout_ns: int) -> Iterator[Reply]:
+        """What comes within the time; ends with the first bundle. Foreign and damaged packets are passed over."""
+        if self._poll.poll(max(0, -(-timeout_ns // 1_000_000))):
+            yield from self._datagrams()
+            yield from self._errors() if self._icmp is not None else self._error_queue()
+
+    def _datagrams(self) -> Iterator[Reply]:
+        """Answers of a target that expects us."""
+        for data, extras, _flags, sender in _messages(self._udp):
+            if (_plain(sender[0]), sender[1]) != (self.destination, self._to[1]):
+                continue
+            with contextlib.suppress(WireError):
+                number = trace_probe.number_of_reply(data)
+                yield Reply(number, self.destination, _instant(extras), Answer.ARRIVED, reply_ttl=self._ttl(extras))
+
+    def _errors(self) -> Iterator[Reply]:
+        """ICMP errors about our flow, read whole."""
+        assert self._icmp is not None
+        for data, extras, _flags, sender in _messages(self._icmp):
+            with contextlib.suppress(WireError):
+                ttl = self._ttl(extras)
+                message = data
+                if self.family == socket.AF_INET:  # comes with its IP header
+                    message, ttl = data[4 * (data[0] & 0x0F) :], data[8]
+                found = self._codec.parse(self.family, message)
+                if (found.quote.source_port, found.quote.destination_port) != (self.source_port, self._to[1]):
+                    continue
+                if _plain(found.quote.destination) != self.destination:
+                    continue
+                yield Reply(
+                    number=trace_probe.number_of_length(found.quote.udp_bytes),
+                    address=_plain(sender[0]),
+                    received_ns=_instant(extras),
+                    answer=_answer(found.cause),
+                    labels=tuple(map(str, found.labels)),
+                    reply_ttl=ttl,
+                    quoted_ttl=found.quote.ttl,
+                    recorded=found.quote.recorded,
+                )
+
+    def _error_queue(self) -> Iterator[Reply]:
+        """ICMP errors as the kernel tells them to a UDP socket; the data is the quoted payload."""
+        for data, extras, _flags, _sender in _messages(self._udp, _MSG_ERRQUEUE):
+            with contextlib.suppress(WireError):
+                told = _offender(extras)
+                if told is not None:
+                    address, cause = told
+                    yield Reply(trace_probe.number_of_quote(data), address, _instant(extras), _answer(cause))
+
+    def _ttl(self, extras: list[tuple[int, int, bytes]]) -> int | None:
+        wanted = (self._level, _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL)
+        return next((int(struct.unpack_from("i", data)[0]) for *kind, data in extras if tuple(kind) == wanted), None)
+
+
+def _answer(cause: Cause) -> Answer:
+    return {Cause.TTL: Answer.ON_THE_WAY, Cause.PORT: Answer.ARRIVED}.get(cause, Answer.STOPPED)
+
+
+def _messages(
+    sock: socket.socket, flags: int = 0
+) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], int, Address]]:
+    while True:
+        try:
+            yield sock.recvmsg(_ROOM, 512, flags | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:  # a pending error of the socket; reading it clears it, and the queue has told it already
+            continue
+
+
+def _instant(extras: list[tuple[int, int, bytes]]) -> int:
+    """When the kernel received it, on the monotonic clock."""
+    now = time.monotonic_ns()
+    for level, kind, data in extras:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, rest = map(int, struct.unpack_from("qq", data))
+            return now - max(0, time.time_ns() - seconds * 1_000_000_000 - rest)
+    return now
+
+
+def _offender(extras: list[tuple[int, int, bytes]]) -> tuple[str, Cause] | None:
+    """Who sent an ICMP error and why, of struct sock_extended_err and the address behind it."""
+    for level, kind, data in extras:
+        if (level, kind) not in {(socket.IPPROTO_IP, _IP_RECVERR), (socket.IPPROTO_IPV6, _IPV6_RECVERR)}:
+            continue
+        _errno, origin, icmp_type, code = struct.unpack_from("=IBBB", data)
+        if origin == _ORIGIN_ICMP:
+            return socket.inet_ntop(socket.AF_INET, data[20:24]), icmp.cause(4, icmp_type, code)
+        if origin == _ORIGIN_ICMP6:
+            return socket.inet_ntop(socket.AF_INET6, data[24:40]), icmp.cause(6, icmp_type, code)
+    return None
+
+
+def _raw_icmp(family: int) -> socket.socket | None:
+    """A raw socket that receives unreachable and time exceeded only; None without the right to it."""
+    try:
+        if family == socket.AF_INET6:
+            raw = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+            blocked = bytearray(b"\xff" * 32)
+            blocked[:4] = struct.pack("=I", ~(1 << 1 | 1 << 3) & 0xFFFF_FFFF)
+            raw.setsockopt(socket.IPPROTO_ICMPV6, _ICMP6_FILTER, bytes(blocked))
+        else:
+            raw = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+            raw.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", ~(1 << 3 | 1 << 11) & 0xFFFF_FFFF))
+    except PermissionError:
+        return None
+    return raw
+
+
+def _resolve(family: int, address: str, port: int) -> Address:
+    kind = socket.SOCK_DGRAM
+    found = socket.getaddrinfo(address, port, socket.AddressFamily(family), kind, 0, socket.AI_NUMERICHOST)
+    return found[0][4]  # type: ignore[return-value]
+
+
+def _source_toward(family: int, destination: Address) -> str:
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect((destination[0], destination[1] or 1, *destination[2:]))
+        return str(asking.getsockname()[0])
+
+
+def _plain(address: str) -> str:
+    """One spelling for each address, without a zone."""
+    return str(ip_address(address.split("%", maxsplit=1)[0]))

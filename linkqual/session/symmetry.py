@@ -1,0 +1,323 @@
+"""Do both directions of a flow cross the same routers and links? Two hop lists in, a verdict with its reason out. Floor 2.
+
+A router answers a trace from the interface that faces the sender. So the two traces of one symmetric path never show the
+same address of a router, but the two ends of each link meet: link k lies between router k, whose far-facing address the
+reverse trace shows, and router k + 1, whose near-facing address the forward trace shows.
+
+    near ----- r1 ----- r2 ----- far        forward trace shows f1 f2 and the far end
+       link 0    link 1    link 2           reverse trace, turned round, shows the near end, then g1 g2
+      near  f1  g1    f2  g2  far           link k is proven when its two addresses are mates: /31 or /30 partners
+
+Many routers (Linux by default, as RFC 1812 s4.3.2.4 asks) answer from the interface of their own way back instead. Then the
+links on both sides of a router can look proven although one direction takes another router of the same rank: a detour of one
+router and equal length. `symmetric` therefore also needs every router identified: next to an end that has no other neighbour,
+answering from one address in both directions, or by Record Route (RFC 791), which tells the address a router really sent the
+probe onward from. What cannot be seen (silent routers, a LAN with room for a second gateway) leaves it undetermined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, ip_address
+from itertools import pairwise
+
+from linkqual.model import Hop, Trace
+
+Hops = Sequence[str | None]  # router addresses, near end first; None: silent
+
+SYMMETRIC, ASYMMETRIC, UNDETERMINED = "symmetric", "asymmetric", "undetermined"
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetry:
+    """What comparing two traces says. `pairs` are aligned TTLs (forward, reverse), near end first, routers only."""
+
+    verdict: str
+    because: str
+    pairs: tuple[tuple[int | None, int | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Routers:
+    """The routers of both traces, near end first, and the two ends. Egress: from Record Route, None where not told."""
+
+    there: Hops
+    back: Hops
+    there_egress: Hops = ()
+    back_egress: Hops = ()
+    near: str | None = None
+    far: str | None = None
+
+
+class Link(Enum):
+    """What the two addresses of one link position say."""
+
+    PROVEN = "mates on a point-to-point subnet"
+    ONE_NAME = "a router beside it answers from one address, whatever the direction"
+    LAN = "perhaps one larger subnet"
+    DIFFERENT = "two different links"
+    UNSEEN = "a router beside it is silent"
+
+
+def compare(forward: Trace, reverse: Trace) -> Symmetry:
+    """The verdict on two traces of one flow; `reverse` runs from the far end to the near one."""
+    for trace, name in ((forward, "forward"), (reverse, "reverse")):
+        if not trace.hops or not trace.hops[-1].reached:
+            why = trace.fault.message if trace.fault else "it did not get to its end"
+            return Symmetry(UNDETERMINED, f"the {name} trace is not whole: {why}", _pairs(forward, reverse))
+    routers = Routers(
+        there=[hop.address for hop in forward.hops[:-1]],
+        back=[hop.address for hop in reverse.hops[-2::-1]],
+        there_egress=[hop.egress for hop in forward.hops[:-1]],
+        back_egress=[hop.egress for hop in reverse.hops[-2::-1]],
+        # behind address translation an end's own address is not the one its peer traces to, and proves nothing
+        near=forward.source if same_address(forward.source, reverse.destination) else None,
+        far=forward.destination if same_address(forward.destination, reverse.source) else None,
+    )
+    return Symmetry(*judge(routers), _pairs(forward, reverse))
+
+
+def judge(routers: Routers) -> tuple[str, str]:
+    """The verdict and its reason for the routers of two whole traces."""
+    there, back, near, far = routers.there, routers.back, routers.near, routers.far
+    if len(there) != len(back):
+        return _unequal(there, back, near, far)
+    count = len(there)
+    if not count:
+        return SYMMETRIC, "no router lies between the two ends"
+    sent_there, sent_back = _filled(routers.there_egress, back), _filled(routers.back_egress, there)
+    for right, left in ((there, back), (there, sent_there), (sent_back, back), (sent_back, sent_there)):
+        states = links(right, left, near, far)
+        if Link.DIFFERENT in states and (Link.PROVEN in states or Link.ONE_NAME in states):
+            return ASYMMETRIC, _difference(right, left, states, near, far)
+    recorded = None not in [*routers.there_egress[: count - 1], *routers.back_egress[1:]] and bool(routers.there_egress)
+    states = links(sent_back, sent_there, near, far)
+    if recorded and not _doubt(sent_back, sent_there, states):
+        return SYMMETRIC, f"both directions cross the same {_routers_text(count)}, as Record Route shows"
+    states = links(there, back, near, far)
+    doubt = _doubt(there, back, states) or _unidentified(routers, states)
+    if doubt:
+        return UNDETERMINED, doubt
+    return SYMMETRIC, f"both directions cross the same {_routers_text(count)}: every link and router is proven"
+
+
+def _filled(egress: Hops, answered: Hops) -> Hops:
+    """What Record Route told, and where it did not, the address of the same place in the other trace."""
+    return [sent or address for sent, address in zip(egress or [None] * len(answered), answered, strict=True)]
+
+
+def _unidentified(routers: Routers, states: Sequence[Link]) -> str:
+    """A sentence when some router could be another one in each direction although all links look proven."""
+    count = len(routers.there)
+    known = {1} if states[0] is Link.PROVEN else set()
+    known |= {count} if states[count] is Link.PROVEN else set()
+    for addresses, others in (
+        (routers.there, routers.back),
+        (routers.there_egress, routers.back),
+        (routers.back_egress, routers.there),
+    ):
+        known |= {k for k, (a, b) in enumerate(zip(addresses, others, strict=False), start=1) if a and a == b}
+    unknown = [k for k in range(1, count + 1) if k not in known]
+    if not unknown:
+        return ""
+    return (
+        f"all {count + 1} links look the same in both directions, but Record Route did not come through (IPv6 has none), and "
+        f"without it another router of equal rank at hop {', '.join(map(str, unknown))} could not be told apart"
+    )
+
+
+def _doubt(there: Hops, back: Hops, states: Sequence[Link]) -> str:
+    """What keeps links without a contradiction from being proven; empty when nothing does."""
+    for state, why in (
+        (
+            Link.DIFFERENT,
+            "no link shows both its ends on one /30 or /31 subnet: addresses cannot tell these routers apart",
+        ),
+        (Link.UNSEEN, "a silent router hides its links; all that is visible is the same in both directions"),
+        (Link.LAN, "all else is the same in both directions, but a larger subnet has room for a second router"),
+    ):
+        places = [k for k, found in enumerate(states) if found is state]
+        if places:
+            return f"{why} ({_places(places, len(there))})"
+    if Link.ONE_NAME in states and not _all_named(there, back, states):
+        return "a router that answers from one address in both directions hides the links beside it"
+    return ""
+
+
+def links(there: Hops, back: Hops, near: str | None, far: str | None) -> list[Link]:
+    """The state of every link, 0 (at the near end) to n (at the far end), of two lists of n routers each."""
+    left, right = [near, *back], [*there, far]
+    one_name = [False, *(a is not None and a == b for a, b in zip(there, back, strict=True)), False]
+    proven = [(a, b) for a, b in zip(left, right, strict=True) if a and b and mates(a, b)]
+    states = []
+    for k, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a and b and mates(a, b):
+            states.append(Link.PROVEN)
+        elif one_name[k] or one_name[k + 1]:
+            states.append(Link.ONE_NAME)
+        elif a is None or b is None:
+            states.append(Link.UNSEEN)
+        else:
+            states.append(Link.LAN if _may_share_subnet(a, b, proven) else Link.DIFFERENT)
+    return states
+
+
+def mates(a: str, b: str) -> bool:
+    """Whether two addresses are the two ends of a point-to-point subnet: /31 partners or the two hosts of a /30 (IPv6: /127, /126)."""
+    x, y = ip_address(a), ip_address(b)
+    if x.version != y.version or x == y:
+        return False
+    return int(x) ^ int(y) == 1 or (int(x) >> 2 == int(y) >> 2 and {int(x) & 3, int(y) & 3} == {1, 2})
+
+
+def same_address(a: str, b: str) -> bool:
+    """Whether two texts mean one address."""
+    return ip_address(a) == ip_address(b)
+
+
+def _may_share_subnet(a: str, b: str, proven: Sequence[tuple[str, str]]) -> bool:
+    """Whether both could be hosts of one LAN: a common /24 (IPv6: /64) in whose part they span no proven link lies."""
+    x, y = ip_address(a), ip_address(b)
+    if x.version != y.version:
+        return False
+    span = (int(x) ^ int(y)).bit_length()
+    if span > (8 if isinstance(x, IPv4Address) else 64):
+        return False
+    return not any(int(ip_address(end)) >> span == int(x) >> span for pair in proven for end in pair)
+
+
+def _all_named(there: Hops, back: Hops, states: Sequence[Link]) -> bool:
+    """Whether every link that shows no mates lies between an end or a proven router and one that answers from one address."""
+    named = [True, *(a == b for a, b in zip(there, back, strict=True)), True]
+    for k, state in enumerate(states):
+        if state is Link.ONE_NAME:
+            for router, other in ((k, k - 1), (k + 1, k + 1)):
+                if not named[router] and states[other] is not Link.PROVEN:
+                    return False
+    return True
+
+
+def _unequal(there: Hops, back: Hops, near: str | None, far: str | None) -> tuple[str, str]:
+    counts = f"forward crosses {_routers_text(len(there))}, the return {len(back)}"
+    longer = there if len(there) > len(back) else back[::-1]
+    if longer[-1] is None:
+        return UNDETERMINED, (
+            f"{counts}, but the last hop before the end of the longer trace is silent: it may be a lost answer of the end itself"
+        )
+    aligned = align(there, back, near, far)
+    only_there = [there[i] for i, j in aligned if i is not None and not _seen_both(there, back, i, j, near, far)]
+    only_back = [back[j] for i, j in aligned if j is not None and not _seen_both(there, back, i, j, near, far)]
+    parts = [
+        f"{name} only: {', '.join(address or 'silent' for address in addresses)}"
+        for name, addresses in (("forward", only_there), ("return", only_back))
+        if addresses
+    ]
+    return ASYMMETRIC, f"{counts}" + (f" ({'; '.join(parts)})" if parts else "")
+
+
+def _difference(there: Hops, back: Hops, states: Sequence[Link], near: str | None, far: str | None) -> str:
+    left, right = [near, *back], [*there, far]
+    different = [k for k, state in enumerate(states) if state is Link.DIFFERENT]
+    shown = f"{left[different[0]]} and {right[different[0]]} are not two ends of one link"
+    places = _places(different, len(there))
+    kind = "a parallel link or a detour of equal length" if len(different) < 3 else "a detour of equal length"
+    return f"{_routers_text(len(there))} each way, but not the same links {places}: {shown} ({kind})"
+
+
+def _places(positions: Sequence[int], routers: int) -> str:
+    def name(k: int) -> str:
+        before = "the near end" if k == 0 else f"hop {k}"
+        after = "the far end" if k == routers else f"hop {k + 1}"
+        return f"between {before} and {after}"
+
+    if len(positions) > 2 and list(positions) == list(range(positions[0], positions[-1] + 1)):
+        return name(positions[0]).split(" and ")[0] + " and " + name(positions[-1]).split(" and ")[1]
+    return ", ".join(name(k) for k in positions)
+
+
+def _routers_text(count: int) -> str:
+    return f"{count} router{'s' * (count != 1)}"
+
+
+# ---- alignment, for people to read the two lists side by side
+
+_SAME, _ONE_SIDE, _BOTH_SIDES, _SILENT, _NOTHING, _GAP = 4.0, 3.0, 4.0, -0.4, -2.5, -1.0
+
+
+def align(there: Hops, back: Hops, near: str | None, far: str | None) -> list[tuple[int | None, int | None]]:
+    """Index pairs of two lists of routers, near end first, by Needleman-Wunsch; None: the other list has no such router."""
+    n, m = len(there), len(back)
+    best = [[_GAP * (i + j) for j in range(m + 1)] for i in range(n + 1)]
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            pair = best[i - 1][j - 1] + _score(there, back, i - 1, j - 1, near, far)
+            best[i][j] = max(pair, best[i - 1][j] + _GAP, best[i][j - 1] + _GAP)
+    aligned: list[tuple[int | None, int | None]] = []
+    i, j = n, m
+    while i or j:
+        if i and j and best[i][j] == best[i - 1][j - 1] + _score(there, back, i - 1, j - 1, near, far):
+            i, j = i - 1, j - 1
+            aligned.append((i, j))
+        elif i and best[i][j] == best[i - 1][j] + _GAP:
+            i -= 1
+            aligned.append((i, None))
+        else:
+            j -= 1
+            aligned.append((None, j))
+    return aligned[::-1]
+
+
+def _sides(there: Hops, back: Hops, i: int, j: int, near: str | None, far: str | None) -> int:
+    """On how many sides the links of router i of one list and j of the other show mates."""
+    before = back[j - 1] if j else near
+    after = there[i + 1] if i + 1 < len(there) else far
+    here, other = there[i], back[j]
+    return bool(here and before and mates(here, before)) + bool(other and after and mates(other, after))
+
+
+def _score(there: Hops, back: Hops, i: int, j: int, near: str | None, far: str | None) -> float:
+    if there[i] is not None and there[i] == back[j]:
+        return _SAME
+    sides = _sides(there, back, i, j, near, far)
+    if sides:
+        return _BOTH_SIDES if sides == 2 else _ONE_SIDE
+    return _SILENT if there[i] is None or back[j] is None else _NOTHING
+
+
+def _seen_both(there: Hops, back: Hops, i: int | None, j: int | None, near: str | None, far: str | None) -> bool:
+    return i is not None and j is not None and _score(there, back, i, j, near, far) > 0
+
+
+def _pairs(forward: Trace, reverse: Trace) -> tuple[tuple[int | None, int | None], ...]:
+    there = [hop.address for hop in forward.hops if not hop.reached]
+    back = [hop.address for hop in reversed(reverse.hops) if not hop.reached]
+    count = len(back)
+    near, far = reverse.destination, forward.destination
+    return tuple(
+        (None if i is None else i + 1, None if j is None else count - j)
+        for i, j in align(there, back, near or None, far or None)
+    )
+
+
+# ---- one end alone
+
+
+def return_hops(hop: Hop) -> int | None:
+    """How many hops a router's answer took to come back, guessed from its TTL: senders start at 32, 64, 128 or 255."""
+    if hop.reply_ttl is None:
+        return None
+    return min(start for start in (32, 64, 128, 255) if start >= hop.reply_ttl) - hop.reply_ttl + 1
+
+
+def longer_returns(trace: Trace) -> str:
+    """A hint when there is no trace from the far end: from which hop on answers come back over more hops than lead there."""
+    lengths = [(hop.ttl, back) for hop in trace.hops if (back := return_hops(hop)) is not None]
+    grown = [
+        (ttl, back) for (before, earlier), (ttl, back) in pairwise([(0, 0), *lengths]) if back - ttl > earlier - before
+    ]
+    if not grown:
+        return ""
+    ttl, back = grown[0]
+    return f"answers of hop {ttl} come back over {back} hops: the return path may be longer than the forward one"
