@@ -38,7 +38,7 @@ _BIT_RATE = {p + u: f for p, f in _SI.items() for u in ("bit/s", "bps", "b/s")}
 _BYTE_RATE = {p + u: f * 8 for p, f in (_SI | _IEC).items() for u in ("B/s", "Byte/s")}
 _SHORT_RATE = {p: f for p, f in _SI.items() if p}  # iperf3's and carriers' habit: "10G" is a bit rate
 _SIZE = {p + u: f for p, f in (_SI | _IEC).items() for u in ("B", "byte", "bytes")} | {"": 1}
-_PACKET_RATE = {p + u: f for p, f in _SI.items() for u in ("pps", "/s")} | {"": 1}
+_PACKET_RATE = {p + u: f for p, f in _SI.items() for u in ("pps", "/s", "")}
 _RATIO = {"": Decimal(1), "%": Decimal("0.01"), "ppm": Decimal("0.000001")}
 
 

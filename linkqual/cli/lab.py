@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -96,3 +95,35 @@ def down(
 
     for name in session.down(line):
         typer.echo(f"{name} is down")
+
+
+@app.command()
+def simulate(
+    line: LineName,
+    packets: Annotated[str, typer.Option("--packets", metavar="N", help="How many packets, such as 2M.")] = "1M",
+    rate: Annotated[str, typer.Option("--rate", metavar="PPS", help="Packets a second of the fake clock.")] = "20k",
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same packets.")] = 1,
+    profile: options.ProfileName = "training",
+    output: options.Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Carry packets over a line in memory under a fake clock, and write a run folder as a measurement would.
+
+    Example:  linkqual lab simulate lossy --packets 2M --rate 20k --seed 7 -o RUN
+    """
+    from linkqual import store
+    from linkqual.cli import simulating
+    from linkqual.cli.qualifying import count, exit_code, tell
+
+    described = read.line(line)
+    folder = output or store.default_folder(Path("runs"), time.time_ns(), "simulated", described.name)
+    done = simulating.carry(
+        described,
+        read.profile(profile),
+        packets=count("--packets", packets),
+        rate_pps=count("--rate", rate),
+        seed=seed,
+        folder=folder,
+    )
+    tell(done, as_json=as_json, files=[folder / store.DOCUMENT, folder / store.REPORT])
+    raise typer.Exit(exit_code(done))

@@ -90,41 +90,45 @@ def options(asked: Asked) -> PlanOptions:
     from linkqual import units
     from linkqual.plan import PlanOptions
 
-    def given(name: str, value: str | None, parse: Callable[[object], Any]) -> Any:
-        if value is None:
-            return None
-        try:
-            number = parse(value)
-        except (ValueError, InputError) as error:
-            raise UsageError(f"--{name}: {error}", hint=getattr(error, "hint", "")) from error
-        if isinstance(number, int) and number <= 0:
-            raise UsageError(f"--{name}: {value!r} is not more than nothing", hint="give a positive number")
-        return number
-
     return PlanOptions(
-        rate_pps=given("rate", asked.rate, units.parse_packet_rate),
-        packets=given("packets", asked.packets, _count),
-        duration_ns=given("duration", asked.duration, units.parse_duration_ns),
-        streams=given("streams", asked.streams, _streams),
-        max_rate_bps=given("max-rate", asked.max_rate, units.parse_rate_bps),
-        max_bytes=given("max-bytes", asked.max_bytes, units.parse_size_bytes),
+        rate_pps=_given("--rate", asked.rate, units.parse_packet_rate),
+        packets=_given("--packets", asked.packets, units.parse_packet_rate),
+        duration_ns=_given("--duration", asked.duration, units.parse_duration_ns),
+        streams=_given("--streams", asked.streams, _streams),
+        max_rate_bps=_given("--max-rate", asked.max_rate, units.parse_rate_bps),
+        max_bytes=_given("--max-bytes", asked.max_bytes, units.parse_size_bytes),
         only=asked.only,
         skip=asked.skip,
         ip_version=6 if _is_v6(asked.peer) else 4,
     )
 
 
-def _count(text: object) -> int:
+def _given(option: str, value: str | None, parse: Callable[[object], Any]) -> Any:
+    """The value of an option, or None. UsageError names the option."""
+    if value is None:
+        return None
+    try:
+        number = parse(value)
+    except InputError as error:
+        raise UsageError(f"{option}: {error.message}", hint=error.hint) from error
+    if number == 0:
+        raise UsageError(f"{option}: {value!r} is nothing", hint="give more than 0")
+    return number
+
+
+def count(option: str, value: str) -> int:
+    """ "2M", "400k", "1000000": a number above 0. UsageError names the option."""
     from linkqual.units import parse_packet_rate
 
-    return parse_packet_rate(text)  # "2M", "400k", "1e6": the same prefixes, per run instead of per second
+    number: int = _given(option, value, parse_packet_rate)
+    return number
 
 
 def _streams(text: object) -> tuple[int, ...]:
-    numbers = tuple(int(part) for part in str(text).split(","))
-    if not all(1 <= number <= 128 for number in numbers):
-        raise ValueError(f"{text!r}: 1 to 128 streams, as in 1,8")
-    return numbers
+    parts = str(text).split(",")
+    if not all(part.strip().isdecimal() and 1 <= int(part) <= 128 for part in parts):
+        raise InputError(f"{text!r} is no list of streams", hint="write it like 8 or 1,8; each between 1 and 128")
+    return tuple(int(part) for part in parts)
 
 
 def _is_v6(peer: str | None) -> bool:
