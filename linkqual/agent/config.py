@@ -59,8 +59,8 @@ class AgentConfig:
     refusal_s: float = 1.0  # before a wrong token is told so
     idle_s: float = 600.0  # without a request and with nothing running
     lost_s: float = 60.0  # without a sign of life from the near end's host
-    max_waiting: int = 64  # connections not yet recognised
-    max_waiting_each: int = 16  # of them from one address
+    max_waiting: int = 128  # connections not yet recognised
+    max_waiting_each: int = 32  # of them from one address
 
     def __post_init__(self) -> None:
         """Refuse ranges and ports that are none."""

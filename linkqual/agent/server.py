@@ -1,7 +1,8 @@
 """The agent: listens, recognises near ends, serves one at a time, and outlives whatever they do. Floor 5.
 
-Until a caller has proven the token it may hold one connection for `hello_s` seconds and send one small frame; such
-connections are capped in number, altogether and for each address. Everything a session started ends with its connection.
+Until a caller has proven the token it may hold a connection for `hello_s` seconds and send one small frame. Such connections
+are capped in number, altogether and for each address; beyond that the one that has waited longest is dropped, not the newest,
+so that idle connections keep nobody out. Everything a session started ends with its connection.
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ class _Agent:
         self._config, self._token, self._log = config, token, log
         self._pin, self._context = identity.pin, identity.context()
         self._guests: list[_Guest] = []
-        self._waiting: Counter[str] = Counter()
+        self._waiting: dict[asyncio.Task[None], str] = {}  # those not yet recognised, and where from; oldest first
         self._tasks: set[asyncio.Task[None]] = set()
-        self._turned_away = 0
+        self._dropped = 0
 
     async def accept(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
         """Take connections until `stop` is set."""
@@ -121,37 +122,39 @@ class _Agent:
                 await asyncio.sleep(0.1)
                 continue
             host = numeric(address)
-            if (
-                self._waiting[host] >= self._config.max_waiting_each
-                or self._waiting.total() >= self._config.max_waiting
-            ):
-                connection.close()
-                self._turn_away(host)
-                continue
-            self._waiting[host] += 1
+            self._make_room(host)
             task = asyncio.create_task(self._attend(connection, host))
+            self._waiting[task] = host
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._forget)
 
-    def _turn_away(self, host: str) -> None:
-        """Tell of a flood in two lines, not in one for each connection."""
-        if self._turned_away == 0:
-            self._log(f"{host}: too many connections not yet recognised; further ones are turned away")
-            asyncio.get_running_loop().call_later(10.0, self._tell_turned_away)
-        self._turned_away += 1
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._waiting.pop(task, None)
 
-    def _tell_turned_away(self) -> None:
-        self._log(f"{self._turned_away} connections turned away in 10 s")
-        self._turned_away = 0
+    def _make_room(self, host: str) -> None:
+        """Drop the longest waiting: of this address where it has too many, else of the one that has most."""
+        counts = Counter(self._waiting.values())
+        if counts[host] < self._config.max_waiting_each:
+            if counts.total() < self._config.max_waiting:
+                return
+            host = counts.most_common(1)[0][0]
+        oldest = next(task for task, its_host in self._waiting.items() if its_host == host)
+        del self._waiting[oldest]
+        oldest.cancel()
+        if self._dropped == 0:  # tell of a flood in two lines, not in one for each connection
+            self._log(f"{host}: too many connections not yet recognised, dropping the oldest")
+            asyncio.get_running_loop().call_later(10.0, self._tell_dropped)
+        self._dropped += 1
+
+    def _tell_dropped(self) -> None:
+        self._log(f"{self._dropped} connections not yet recognised dropped in 10 s")
+        self._dropped = 0
 
     async def _attend(self, connection: socket.socket, host: str) -> None:
         """From the connection to its end. Whatever the other side does stays in here."""
         try:
-            try:
-                link, hello = await self._recognised(connection)
-            finally:
-                self._waiting[host] -= 1
-                self._waiting += Counter()  # drops what is zero
+            link, hello = await self._recognised(connection)
         except TimeoutError:
             self._log(f"{host}: no greeting within {self._config.hello_s:g} s")
         except WireError as error:
@@ -161,6 +164,7 @@ class _Agent:
         else:
             try:
                 if hello is not None:
+                    self._waiting.pop(_this_task(), None)
                     await self._admit(link, hello)
             finally:
                 await link.close()
@@ -286,6 +290,12 @@ async def _serve(guest: _Guest, greeting: Answer, requests: asyncio.Queue[Reques
         await guest.link.send(await guest.session.answer(request))
         if request.name == "bye":
             return "goodbye"
+
+
+def _this_task() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

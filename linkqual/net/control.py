@@ -227,6 +227,10 @@ def _secure(peer: Peer, connection: socket.socket, deadline: float) -> ssl.SSLSo
     except TimeoutError:
         connection.close()
         raise PeerError(f"{peer.name} accepts connections but says nothing", _START, "not-an-agent") from None
+    except (ssl.SSLEOFError, ConnectionError):
+        connection.close()
+        hint = f"if no agent runs there, {_START}; if one does, it may be flooded with connections: try again"
+        raise PeerError(f"{peer.name} hangs up without a word", hint, "not-an-agent") from None
     except OSError as error:
         connection.close()
         raise PeerError(f"{peer.name} is not an agent: no TLS 1.3 ({_reason(error)})", _START, "not-an-agent") from None
