@@ -98,13 +98,15 @@ def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
 def _totals(plan: Plan) -> list[str]:
     unknown = any(step.probe == "throughput" and not step.offered_bps for step in plan.steps)
     family = family_size(plan.objectives)
+    judged = [one.confidence for one in plan.objectives if one.required and one.limit is not None]
+    risk = format_ratio(1 - min(judged, default=0.95))
     beside = " and what TCP carries at the line's own rate" if unknown else ""
     return [
         f"a good line  {format_duration(plan.expected_ns)}",
         f"a bad line   {format_duration(bad_ns(plan))}, where every limit is broken {BAD_FACTOR} times over",
         f"at most      {format_duration(plan.total_ns)}",
         f"traffic      at most {format_size(plan.total_bytes)}{beside}, both directions together",
-        f"errors       a line that breaks any required limit passes with at most 5 %; one that keeps all {family} fails with at most 5 %",
+        f"errors       a line that breaks any required limit passes with at most {risk}; one that keeps all {family} fails with at most {risk}",
     ]
 
 

@@ -86,7 +86,10 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     "stamp": (
         Setting("rate", "rate_pps", _between(parse_packet_rate, "1 pps", "1 Mpps"), 20_000),
         Setting(
-            "packet_bytes", "packet_bytes", _between(parse_size_bytes, f"{STAMP_BYTES} B", f"{MAX_PAYLOAD} B"), 100
+            "packet_bytes",
+            "packet_bytes",
+            _between(parse_size_bytes, f"{STAMP_BYTES} B", f"{MAX_PAYLOAD} B"),
+            STAMP_BYTES,
         ),
         Setting("packets", "packets", whole(1, 10**12), 2_000_000),
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "10 ms", "60 s"), 2 * NS_PER_S),

@@ -62,8 +62,8 @@ def test_the_good_line_is_decided_after_332858_packets() -> None:
     assert stamp.packets == 2_000_000
     assert stamp.params["rate_pps"] == 20_000
     assert stamp.expected_ns == pytest.approx(332_858 / 20_000 * 1e9 + 3e9, rel=1e-3)
-    assert stamp.offered_bps == 20_000 * 128 * 8
-    assert stamp.total_bytes == 2 * 2_000_000 * 128
+    assert stamp.offered_bps == 20_000 * 92 * 8
+    assert stamp.total_bytes == 2 * 2_000_000 * 92
     assert any("332,858 packets" in reason for reason in plan.reasons)
 
 

@@ -107,7 +107,7 @@ def test_settings_of_the_probes_carry_their_units() -> None:
     assert stamp["packets"] == 2_000_000
     assert stamp["dscp"] == 46
     assert stamp["window"] == 256
-    assert stamp["packet_bytes"] == 100  # not written: the default
+    assert stamp["packet_bytes"] == 64  # not written: the default
 
 
 def test_without_probes_those_needed_run_with_their_defaults() -> None:
