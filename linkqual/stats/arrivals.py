@@ -25,6 +25,7 @@ HOLD = 16_384  # packets a packet may be displaced by
 BATCH = 4 * HOLD
 EDGE = 32  # arrivals kept of each end
 DECAY = 15 / 16  # RFC 3550 section 6.4.1
+MEMORY = 1024  # delays J depends on: what came before weighs (15/16)**1024 = 2e-29
 
 
 class Arrivals:
@@ -37,9 +38,8 @@ class Arrivals:
         self._newest: int | None = None  # NextExp
         self.count = 0
         self.reordered = 0
-        self.jitter = [0.0] * delay_columns
-        self.first = [ABSENT] * delay_columns  # delay of the first arrival that has one
-        self.last = [ABSENT] * delay_columns
+        self._first = [ABSENT] * delay_columns  # delay of the first arrival that has one
+        self._newest_delays = [np.zeros(0, np.int64)] * delay_columns
         self._head: list[Point] = []
         self._tail: list[Point] = []
 
@@ -58,7 +58,7 @@ class Arrivals:
     def closed(self) -> Arrivals:
         """A copy that has counted what is still held back."""
         done = copy.copy(self)
-        for name in ("jitter", "first", "last", "_head", "_tail"):
+        for name in ("_first", "_newest_delays", "_head", "_tail"):
             setattr(done, name, list(getattr(self, name)))
         if self._waiting:
             done._count(self._sorted())
@@ -80,30 +80,29 @@ class Arrivals:
         self.count += rows.shape[1]
         self.reordered += int(flags.sum())
         for kind, column in enumerate(rows[2:]):
-            self._smooth(kind, column[column != ABSENT])
+            self._remember(kind, column[column != ABSENT])
         if len(self._head) < EDGE:
             self._head += _points(rows[:, :EDGE], flags[:EDGE])
             del self._head[EDGE:]
         self._tail = (self._tail + _points(rows[:, -EDGE:], flags[-EDGE:]))[-EDGE:]
 
-    def _smooth(self, kind: int, delays: Ints) -> None:
-        if not delays.size:
-            return
-        if self.first[kind] == ABSENT:
-            self.first[kind] = int(delays[0])
-        else:
-            delays = np.concatenate([np.array([self.last[kind]], np.int64), delays])
-        self.last[kind] = int(delays[-1])
-        if delays.size > 1:
-            self.jitter[kind] = float(rfc3550(delays, self.jitter[kind])[-1])
+    def _remember(self, kind: int, delays: Ints) -> None:
+        if delays.size and self._first[kind] == ABSENT:
+            self._first[kind] = int(delays[0])
+        self._newest_delays[kind] = np.concatenate([self._newest_delays[kind], delays[-MEMORY:]])[-MEMORY:]
+
+    def jitter(self, kind: int = 0) -> float:
+        """RFC 3550 J after the last arrival; 0.0 before the second."""
+        values = rfc3550(self._newest_delays[kind])
+        return float(values[-1]) if values.size else 0.0
 
     def edge(self, kind: int, first_sent_ns: int, last_sent_ns: int, *, points: bool = True) -> Edge:
         """The edge of one kind of delay; delays of the first and last packet *sent* are the caller's to know."""
         return Edge(
             first_sent_ns=_known(first_sent_ns),
             last_sent_ns=_known(last_sent_ns),
-            first_arrived_ns=_known(self.first[kind]),
-            last_arrived_ns=_known(self.last[kind]),
+            first_arrived_ns=_known(self._first[kind]),
+            last_arrived_ns=int(self._newest_delays[kind][-1]) if self._newest_delays[kind].size else None,
             head=tuple(self._head) if points else (),
             tail=tuple(self._tail) if points else (),
         )

@@ -183,9 +183,10 @@ class Even(_Moments):
         index = np.concatenate([self._indices >> (common - self._shift), indices >> (common - shift)])
         self._indices, self._counts = _grouped(index, np.concatenate([self._counts, counts]))
         self._shift = common
-        while self._indices.size > self._limit:
-            self._shift += 1
-            self._indices, self._counts = _grouped(self._indices >> 1, self._counts)
+        if self._indices.size > self._limit:
+            coarser = _coarsening(self._indices, self._limit)
+            self._shift += coarser
+            self._indices, self._counts = _grouped(self._indices >> coarser, self._counts)
 
     def data(self) -> Histogram:
         """The sparse form, sorted by value."""
@@ -228,10 +229,24 @@ def _grouped(index: Ints, counts: Ints) -> tuple[Ints, Ints]:
     """Add up the counts of equal indices."""
     if not index.size:
         return index, counts
-    order = np.argsort(index, kind="stable")
-    index, counts = index[order], counts[order]
+    if np.any(index[1:] < index[:-1]):
+        order = np.argsort(index, kind="stable")
+        index, counts = index[order], counts[order]
     starts = np.flatnonzero(np.concatenate([[True], index[1:] != index[:-1]]))
     return index[starts], np.add.reduceat(counts, starts)
+
+
+def _coarsening(indices: Ints, limit: int) -> int:
+    """Smallest s that leaves at most `limit` distinct values of indices >> s; `indices` ascend.
+
+    Two neighbours become one at s = bit length of their exclusive or; numbers of unlike sign never do.
+    """
+    apart = indices[1:] ^ indices[:-1]
+    low = np.frexp(apart & 0xFFFFFFFF)[1]
+    high = np.frexp(apart >> 32)[1] + 32
+    meets = np.where(apart < 0, 64, np.where(apart >> 32 > 0, high, low))
+    still_apart = indices.size - np.cumsum(np.bincount(meets, minlength=65))  # distinct values left at each shift
+    return int(np.argmax(still_apart <= limit))
 
 
 # ---- on the sparse form

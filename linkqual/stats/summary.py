@@ -76,23 +76,27 @@ class Summarizer:
             self._count(rows.astype(RECORD, copy=False))
 
     def _count(self, records: Records) -> None:
-        sent = records[records["fate"] != Fate.UNSENT]
+        sent = trials.departed(records)
         self._counts["unsent"] += records.size - sent.size
-        for objective in self._objectives:
-            bad = trials.trials(records, objective, self._states[objective.key], self._expected)
-            self._over[objective.key] = tally.merge(self._over[objective.key], tally.tally(bad, self._gap))
         if not sent.size:
             return
-        self._count_fates(sent)
-        for direction, objective in _LOSS.items():
-            bad = trials.trials(sent, objective, {})
-            self._loss[direction] = tally.merge(self._loss[direction], tally.tally(bad, self._gap))
-        self._events.add(sent)
         columns = {each: delay.delays(sent, each, self._expected) for each in Direction}
+        self._count_fates(sent)
+        self._count_trials(sent, columns)
+        self._events.add(sent)
         self._count_delays(columns)
         self._residence.add(delay.residence(sent, self._expected))
         self._count_arrivals(sent, columns)
         self._slices.add(sent, columns[ROUND_TRIP], columns[FORWARD], columns[REVERSE])
+
+    def _count_trials(self, sent: Records, columns: Mapping[Direction, Ints]) -> None:
+        fate = sent["fate"]
+        for direction, objective in _LOSS.items():
+            bad = trials.of_sent(fate, objective, {})
+            self._loss[direction] = tally.merge(self._loss[direction], tally.tally(bad, self._gap))
+        for objective in self._objectives:
+            bad = trials.of_sent(fate, objective, self._states[objective.key], columns[objective.direction])
+            self._over[objective.key] = tally.merge(self._over[objective.key], tally.tally(bad, self._gap))
 
     def _count_fates(self, sent: Records) -> None:
         fates = np.bincount(sent["fate"], minlength=len(Fate)).tolist()
@@ -161,7 +165,7 @@ class Summarizer:
         )
 
     def _jitter(self, far: Arrivals, near: Arrivals, delays: Mapping[Direction, Histogram]) -> dict[str, float]:
-        values = {FORWARD: far.jitter[0], REVERSE: near.jitter[0], ROUND_TRIP: near.jitter[1]}
+        values = {FORWARD: far.jitter(), REVERSE: near.jitter(0), ROUND_TRIP: near.jitter(1)}
         return {str(each): value for each, value in values.items() if delays[each].n > 1}
 
     def _edges(self, far: Arrivals, near: Arrivals) -> dict[str, Edge]:

@@ -29,6 +29,7 @@ from linkqual.stats import delay
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Fates = npt.NDArray[np.uint8]
 State = dict[str, int]
 
 _DELAYS = ("round_trip_delay", "one_way_delay", "pdv", "ipdv")
@@ -62,15 +63,27 @@ def trials(records: Records, objective: Objective, state: State, expected: Stamp
     """
     if not supported(objective):
         raise ValueError(f"{objective.key} cannot be judged packet by packet")
-    sent = records[records["fate"] != Fate.UNSENT]
-    lost = _lost(sent, objective.direction)
+    sent = departed(records)
+    delays = None if objective.metric == "loss_ratio" else delay.delays(sent, objective.direction, expected)
+    return of_sent(sent["fate"], objective, state, delays)
+
+
+def departed(records: Records) -> Records:
+    """The rows that were sent (the very array when all were)."""
+    sent = records["fate"] != Fate.UNSENT
+    return records if sent.all() else records[sent]
+
+
+def of_sent(fate: Fates, objective: Objective, state: State, delays: Ints | None = None) -> Bools:
+    """`trials` on columns of rows that were sent: their fate and, for a delay, the delays of the objective's direction."""
+    lost, met = _lost(fate, objective.direction), _met(fate, objective.direction)
     if objective.metric == "loss_ratio":
-        return _pick(lost, _possible(sent, objective.direction))
+        return _pick(lost, met)
+    assert delays is not None
     assert objective.limit is not None
-    values = _values(delay.delays(sent, objective.direction, expected), objective.metric, state)
-    bad: Bools = lost | ((values != ABSENT) & (values > objective.limit))
-    judged: Bools = _possible(sent, objective.direction) & (lost | (values != ABSENT))
-    return _pick(bad, judged)
+    values = _values(delays, objective.metric, state)
+    known = values != ABSENT
+    return _pick(lost | (known & (values > objective.limit)), met & (lost | known))
 
 
 def _pick(column: Bools, where: Bools) -> Bools:
@@ -78,19 +91,17 @@ def _pick(column: Bools, where: Bools) -> Bools:
     return picked
 
 
-def _lost(sent: Records, direction: Direction) -> Bools:
-    own = {
-        Direction.FORWARD: (Fate.LOST, Fate.LOST_FORWARD),
-        Direction.REVERSE: (Fate.LOST, Fate.LOST_REVERSE),
-        Direction.ROUND_TRIP: (Fate.LOST, Fate.LOST_FORWARD, Fate.LOST_REVERSE),
-    }
-    return np.isin(sent["fate"], own[direction])
+def _lost(fate: Fates, direction: Direction) -> Bools:
+    """Lost in this direction, or nobody knows where."""
+    if direction is Direction.ROUND_TRIP:
+        return np.not_equal(fate, Fate.RECEIVED)
+    own = Fate.LOST_FORWARD if direction is Direction.FORWARD else Fate.LOST_REVERSE
+    return np.equal(fate, Fate.LOST) | np.equal(fate, own)
 
 
-def _possible(sent: Records, direction: Direction) -> Bools:
+def _met(fate: Fates, direction: Direction) -> Bools:
     """Packets that met this direction at all."""
-    missed = [Fate.LOST_FORWARD] if direction is Direction.REVERSE else []
-    return np.isin(sent["fate"], missed, invert=True)
+    return np.not_equal(fate, Fate.LOST_FORWARD) if direction is Direction.REVERSE else np.ones(fate.shape, np.bool_)
 
 
 def _values(delays: Ints, metric: str, state: State) -> Ints:

@@ -73,6 +73,18 @@ def test_what_did_not_happen_is_not_counted():
         assert filled(kind, np.array([ABSENT, 3, 0])).n == 2
 
 
+@settings(max_examples=60, deadline=None)
+@given(columns.filter(lambda column: column.size > 0), st.integers(2, 9))
+def test_even_buckets_are_as_fine_as_their_number_allows(values, limit):
+    made = Even(limit)
+    for part in np.array_split(values, 3):
+        made.add(part)
+    data = made.data()
+    shift = data.width.bit_length() - 1
+    assert len(data.indices) == np.unique(values >> shift).size <= limit
+    assert shift == 0 or np.unique(values >> (shift - 1)).size > limit
+
+
 def test_an_empty_histogram_answers_none():
     empty = Histogram()
     assert histogram.quantile(empty, 0.5) is None
