@@ -24,8 +24,7 @@ from ipaddress import IPv4Address, ip_address
 from itertools import pairwise
 
 from linkqual.model import Hop, Trace
-
-Hops = Sequence[str | None]  # router addresses, near end first; None: silent
+from linkqual.session.alignment import Hops, Routers, align, mates, same_router
 
 SYMMETRIC, ASYMMETRIC, UNDETERMINED = "symmetric", "asymmetric", "undetermined"
 
@@ -37,18 +36,6 @@ class Symmetry:
     verdict: str
     because: str
     pairs: tuple[tuple[int | None, int | None], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Routers:
-    """The routers of both traces, near end first, and the two ends. Egress: from Record Route, None where not told."""
-
-    there: Hops
-    back: Hops
-    there_egress: Hops = ()
-    back_egress: Hops = ()
-    near: str | None = None
-    far: str | None = None
 
 
 class Link(Enum):
@@ -63,27 +50,37 @@ class Link(Enum):
 
 def compare(forward: Trace, reverse: Trace) -> Symmetry:
     """The verdict on two traces of one flow; `reverse` runs from the far end to the near one."""
+    routers = routers_of(forward, reverse)
+    pairs = tuple(
+        (None if i is None else i + 1, None if j is None else len(routers.back) - j) for i, j in align(routers)
+    )
     for trace, name in ((forward, "forward"), (reverse, "reverse")):
         if not trace.hops or not trace.hops[-1].reached:
             why = trace.fault.message if trace.fault else "it did not get to its end"
-            return Symmetry(UNDETERMINED, f"the {name} trace is not whole: {why}", _pairs(forward, reverse))
-    routers = Routers(
-        there=[hop.address for hop in forward.hops[:-1]],
-        back=[hop.address for hop in reverse.hops[-2::-1]],
-        there_egress=[hop.egress for hop in forward.hops[:-1]],
-        back_egress=[hop.egress for hop in reverse.hops[-2::-1]],
+            return Symmetry(UNDETERMINED, f"the {name} trace is not whole: {why}", pairs)
+    return Symmetry(*judge(routers), pairs)
+
+
+def routers_of(forward: Trace, reverse: Trace) -> Routers:
+    """What two traces show of the routers; `reverse` is turned round."""
+    there = [hop for hop in forward.hops if not hop.reached]
+    back = [hop for hop in reversed(reverse.hops) if not hop.reached]
+    return Routers(
+        there=[hop.address for hop in there],
+        back=[hop.address for hop in back],
+        there_egress=[hop.egress for hop in there],
+        back_egress=[hop.egress for hop in back],
         # behind address translation an end's own address is not the one its peer traces to, and proves nothing
-        near=forward.source if same_address(forward.source, reverse.destination) else None,
-        far=forward.destination if same_address(forward.destination, reverse.source) else None,
+        near=forward.source if _same_address(forward.source, reverse.destination) else None,
+        far=forward.destination if _same_address(forward.destination, reverse.source) else None,
     )
-    return Symmetry(*judge(routers), _pairs(forward, reverse))
 
 
 def judge(routers: Routers) -> tuple[str, str]:
     """The verdict and its reason for the routers of two whole traces."""
     there, back, near, far = routers.there, routers.back, routers.near, routers.far
     if len(there) != len(back):
-        return _unequal(there, back, near, far)
+        return _unequal(routers)
     count = len(there)
     if not count:
         return SYMMETRIC, "no router lies between the two ends"
@@ -164,17 +161,8 @@ def links(there: Hops, back: Hops, near: str | None, far: str | None) -> list[Li
     return states
 
 
-def mates(a: str, b: str) -> bool:
-    """Whether two addresses are the two ends of a point-to-point subnet: /31 partners or the two hosts of a /30 (IPv6: /127, /126)."""
-    x, y = ip_address(a), ip_address(b)
-    if x.version != y.version or x == y:
-        return False
-    return int(x) ^ int(y) == 1 or (int(x) >> 2 == int(y) >> 2 and {int(x) & 3, int(y) & 3} == {1, 2})
-
-
-def same_address(a: str, b: str) -> bool:
-    """Whether two texts mean one address."""
-    return ip_address(a) == ip_address(b)
+def _same_address(a: str, b: str) -> bool:
+    return bool(a and b) and ip_address(a) == ip_address(b)
 
 
 def _may_share_subnet(a: str, b: str, proven: Sequence[tuple[str, str]]) -> bool:
@@ -199,19 +187,21 @@ def _all_named(there: Hops, back: Hops, states: Sequence[Link]) -> bool:
     return True
 
 
-def _unequal(there: Hops, back: Hops, near: str | None, far: str | None) -> tuple[str, str]:
+def _unequal(routers: Routers) -> tuple[str, str]:
+    there, back = routers.there, routers.back
     counts = f"forward crosses {_routers_text(len(there))}, the return {len(back)}"
     longer = there if len(there) > len(back) else back[::-1]
     if longer[-1] is None:
         return UNDETERMINED, (
             f"{counts}, but the last hop before the end of the longer trace is silent: it may be a lost answer of the end itself"
         )
-    aligned = align(there, back, near, far)
-    only_there = [there[i] for i, j in aligned if i is not None and not _seen_both(there, back, i, j, near, far)]
-    only_back = [back[j] for i, j in aligned if j is not None and not _seen_both(there, back, i, j, near, far)]
+    alone = [(i, j) for i, j in align(routers) if i is None or j is None or not same_router(routers, i, j)]
     parts = [
-        f"{name} only: {', '.join(address or 'silent' for address in addresses)}"
-        for name, addresses in (("forward", only_there), ("return", only_back))
+        f"{name} only: {', '.join(addresses)}"
+        for name, addresses in (
+            ("forward", [there[i] or "silent" for i, _ in alone if i is not None]),
+            ("return", [back[j] or "silent" for _, j in alone if j is not None]),
+        )
         if addresses
     ]
     return ASYMMETRIC, f"{counts}" + (f" ({'; '.join(parts)})" if parts else "")
@@ -239,66 +229,6 @@ def _places(positions: Sequence[int], routers: int) -> str:
 
 def _routers_text(count: int) -> str:
     return f"{count} router{'s' * (count != 1)}"
-
-
-# ---- alignment, for people to read the two lists side by side
-
-_SAME, _ONE_SIDE, _BOTH_SIDES, _SILENT, _NOTHING, _GAP = 4.0, 3.0, 4.0, -0.4, -2.5, -1.0
-
-
-def align(there: Hops, back: Hops, near: str | None, far: str | None) -> list[tuple[int | None, int | None]]:
-    """Index pairs of two lists of routers, near end first, by Needleman-Wunsch; None: the other list has no such router."""
-    n, m = len(there), len(back)
-    best = [[_GAP * (i + j) for j in range(m + 1)] for i in range(n + 1)]
-    for i in range(1, n + 1):
-        for j in range(1, m + 1):
-            pair = best[i - 1][j - 1] + _score(there, back, i - 1, j - 1, near, far)
-            best[i][j] = max(pair, best[i - 1][j] + _GAP, best[i][j - 1] + _GAP)
-    aligned: list[tuple[int | None, int | None]] = []
-    i, j = n, m
-    while i or j:
-        if i and j and best[i][j] == best[i - 1][j - 1] + _score(there, back, i - 1, j - 1, near, far):
-            i, j = i - 1, j - 1
-            aligned.append((i, j))
-        elif i and best[i][j] == best[i - 1][j] + _GAP:
-            i -= 1
-            aligned.append((i, None))
-        else:
-            j -= 1
-            aligned.append((None, j))
-    return aligned[::-1]
-
-
-def _sides(there: Hops, back: Hops, i: int, j: int, near: str | None, far: str | None) -> int:
-    """On how many sides the links of router i of one list and j of the other show mates."""
-    before = back[j - 1] if j else near
-    after = there[i + 1] if i + 1 < len(there) else far
-    here, other = there[i], back[j]
-    return bool(here and before and mates(here, before)) + bool(other and after and mates(other, after))
-
-
-def _score(there: Hops, back: Hops, i: int, j: int, near: str | None, far: str | None) -> float:
-    if there[i] is not None and there[i] == back[j]:
-        return _SAME
-    sides = _sides(there, back, i, j, near, far)
-    if sides:
-        return _BOTH_SIDES if sides == 2 else _ONE_SIDE
-    return _SILENT if there[i] is None or back[j] is None else _NOTHING
-
-
-def _seen_both(there: Hops, back: Hops, i: int | None, j: int | None, near: str | None, far: str | None) -> bool:
-    return i is not None and j is not None and _score(there, back, i, j, near, far) > 0
-
-
-def _pairs(forward: Trace, reverse: Trace) -> tuple[tuple[int | None, int | None], ...]:
-    there = [hop.address for hop in forward.hops if not hop.reached]
-    back = [hop.address for hop in reversed(reverse.hops) if not hop.reached]
-    count = len(back)
-    near, far = reverse.destination, forward.destination
-    return tuple(
-        (None if i is None else i + 1, None if j is None else count - j)
-        for i, j in align(there, back, near or None, far or None)
-    )
 
 
 # ---- one end alone

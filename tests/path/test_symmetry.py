@@ -1,0 +1,305 @@
+"""The verdict on two hop lists: known shapes by hand, and thousands of random networks whose truth is computed."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import pytest
+
+from linkqual.model import Fault, Hop, Trace
+from linkqual.session import symmetry
+from linkqual.session.alignment import Routers, mates
+from linkqual.session.symmetry import Link, compare, judge, links
+
+NEAR, FAR = "10.0.0.1", "10.0.9.2"
+
+
+def chain(*middle: int) -> Routers:
+    """A chain with links 10.0.k.0/30, k = 0, *middle, 9, the same way back, every router told by Record Route."""
+    numbers = [0, *middle, 9]
+    there = [f"10.0.{k}.2" for k in numbers[:-1]]
+    back = [f"10.0.{k}.1" for k in numbers[1:]]
+    return Routers(there, back, [*back[:-1], None], [None, *there[1:]], NEAR, FAR)
+
+
+def hidden(routers: Routers) -> Routers:
+    return replace(routers, there_egress=[None] * len(routers.there), back_egress=[None] * len(routers.back))
+
+
+def test_one_chain_both_ways_is_symmetric() -> None:
+    verdict, because = judge(chain(1, 2, 3))
+    assert verdict == "symmetric"
+    assert "same 4 routers" in because
+
+
+@pytest.mark.parametrize("routers", [chain(), chain(1)])
+def test_one_or_two_routers_need_no_record_route(routers: Routers) -> None:
+    assert judge(hidden(routers))[0] == "symmetric"
+
+
+def test_three_routers_without_record_route_leave_room_for_another_one() -> None:
+    verdict, because = judge(hidden(chain(1, 2)))
+    assert verdict == "undetermined"
+    assert "hop 2" in because
+    assert "Record Route" in because
+
+
+def test_record_route_of_one_direction_identifies_the_routers() -> None:
+    full = chain(1, 2, 3)
+    assert judge(replace(full, back_egress=[None] * 4))[0] == "symmetric"
+    assert judge(replace(full, there_egress=[None] * 4))[0] == "symmetric"
+
+
+def test_a_detour_of_one_router_that_addresses_alone_do_not_show() -> None:
+    """Linux answers from its own way back: forward a b c, return c x a. Every link looks proven; only the routes recorded tell."""
+    there, back = ["10.0.0.2", "10.0.1.2", "10.0.4.2"], ["10.0.1.1", "10.0.4.1", "10.0.9.1"]
+    seen = Routers(there, back, near=NEAR, far=FAR, there_egress=[None] * 3, back_egress=[None] * 3)
+    assert links(there, back, NEAR, FAR) == [Link.PROVEN] * 4
+    assert judge(seen)[0] == "undetermined"
+    told = replace(seen, there_egress=["10.0.1.1", "10.0.2.1", None], back_egress=[None, "10.0.3.2", "10.0.4.2"])
+    assert judge(told)[0] == "asymmetric"
+    assert judge(replace(told, back_egress=[None] * 3))[0] == "asymmetric"
+
+
+def test_a_detour_of_equal_length() -> None:
+    there = ["10.0.0.2", "10.0.1.2", "10.0.2.2", "10.0.3.2"]
+    back = ["10.0.5.1", "10.0.6.1", "10.0.7.1", "10.0.9.1"]
+    verdict, because = judge(Routers(there, back, near=NEAR, far=FAR))
+    assert verdict == "asymmetric"
+    assert "4 routers each way" in because
+    assert "between hop 1 and hop 4" in because
+
+
+def test_a_longer_return_names_the_routers_of_one_way_only() -> None:
+    there = ["10.0.0.2", "10.0.1.2", "10.0.2.2"]
+    back = ["10.0.1.1", "10.0.5.1", "10.0.6.1", "10.0.9.1"]
+    verdict, because = judge(Routers(there, back, near=NEAR, far=FAR))
+    assert verdict == "asymmetric"
+    assert "forward crosses 3 routers, the return 4" in because
+    assert "10.0.5.1" in because
+    assert "10.0.0.2" not in because
+
+
+def test_a_parallel_link() -> None:
+    whole = chain(1, 2, 3)
+    back = [*whole.back]
+    back[1] = "10.0.44.1"
+    verdict, because = judge(hidden(replace(whole, back=back)))
+    assert verdict == "asymmetric"
+    assert "between hop 2 and hop 3" in because
+    assert "parallel link" in because
+
+
+@pytest.mark.parametrize("silent", [(0,), (1,), (3,), (1, 2), (0, 1, 2, 3)])
+def test_silent_routers_are_never_a_reason_for_a_firm_verdict(silent: tuple[int, ...]) -> None:
+    whole = hidden(chain(1, 2, 3))
+    there = [None if k in silent else address for k, address in enumerate(whole.there)]
+    back = [None if k in silent else address for k, address in enumerate(whole.back)]
+    for seen in (
+        replace(whole, there=there, back=back),
+        replace(whole, there=there),
+        replace(whole, back=back),
+    ):
+        assert judge(seen)[0] == "undetermined"
+
+
+def test_record_route_sees_through_silent_routers() -> None:
+    whole = chain(1, 2, 3)
+    silent = replace(whole, there=[*whole.there[:2], None, whole.there[3]], back=[*whole.back[:2], None, whole.back[3]])
+    assert judge(silent)[0] == "symmetric"
+
+
+def test_a_silent_last_hop_leaves_the_length_open() -> None:
+    there = ["10.0.0.2", "10.0.1.2", None]
+    back = ["10.0.1.1", "10.0.9.1"]
+    verdict, because = judge(Routers(there, back, near=NEAR, far=FAR))
+    assert verdict == "undetermined"
+    assert "lost answer" in because
+
+
+def test_a_lan_at_an_end_has_room_for_a_second_gateway() -> None:
+    whole = chain(1, 2)
+    verdict, because = judge(replace(whole, near="10.0.0.77"))
+    assert verdict == "undetermined"
+    assert "larger subnet" in because
+    assert "between the near end and hop 1" in because
+
+
+def test_routers_that_answer_from_one_address() -> None:
+    whole = hidden(chain(1, 2))
+    loopbacks = [f"192.0.2.{k}" for k in range(3)]
+    assert judge(replace(whole, there=loopbacks, back=loopbacks))[0] == "symmetric"
+    mixed = replace(
+        whole, there=[whole.there[0], loopbacks[1], whole.there[2]], back=[whole.back[0], loopbacks[1], whole.back[2]]
+    )
+    assert judge(mixed)[0] == "symmetric"
+
+
+def test_addresses_without_any_mates_prove_nothing() -> None:
+    there, back = ["10.1.0.1", "10.2.0.1"], ["10.3.0.1", "10.4.0.1"]
+    verdict, because = judge(Routers(there, back, near="10.5.0.1", far="10.6.0.1"))
+    assert verdict == "undetermined"
+    assert "cannot tell" in because
+
+
+def test_behind_address_translation_the_ends_prove_nothing() -> None:
+    whole = chain(1, 2)
+    assert links(whole.there, whole.back, None, FAR)[0] is Link.UNSEEN
+    assert judge(hidden(replace(whole, near=None)))[0] == "undetermined"
+
+
+def test_no_router_between() -> None:
+    assert judge(Routers([], [], near=NEAR, far="10.0.0.2"))[0] == "symmetric"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("10.0.0.1", "10.0.0.2", True),
+        ("10.0.0.4", "10.0.0.5", True),
+        ("10.0.0.2", "10.0.0.5", False),
+        ("10.0.0.1", "10.0.0.1", False),
+        ("fd00::1", "fd00::2", True),
+        ("fd00::a", "fd00::b", True),
+        ("fd00::1", "fd00:0:0:1::2", False),
+        ("10.0.0.1", "fd00::2", False),
+    ],
+)
+def test_mates(a: str, b: str, expected: bool) -> None:
+    assert mates(a, b) is mates(b, a) is expected
+
+
+# ---- whole traces
+
+
+def trace(addresses: list[str | None], source: str, destination: str, **last: object) -> Trace:
+    hops = [Hop(ttl, address) for ttl, address in enumerate(addresses, start=1)]
+    end = Hop(len(hops) + 1, destination, reached=True)
+    return Trace(source, destination, 40001, 33434, (*hops, replace(end, **last)))  # type: ignore[arg-type]
+
+
+def test_pairs_are_ttls_with_the_near_end_first() -> None:
+    forward = trace(["10.0.0.2", "10.0.1.2", "10.0.2.2"], NEAR, FAR)
+    reverse = trace(["10.0.9.1", "10.0.6.1", "10.0.5.1", "10.0.1.1"], FAR, NEAR)
+    found = compare(forward, reverse)
+    assert found.verdict == "asymmetric"
+    assert found.pairs[0] == (1, 4)
+    assert found.pairs[-1] == (3, 1)
+    assert {pair[1] for pair in found.pairs if pair[0] is None} <= {2, 3}
+
+
+def test_a_trace_that_did_not_arrive_proves_nothing() -> None:
+    forward = trace(["10.0.0.2"], NEAR, FAR)
+    fault = Fault("no-agent", "there is no agent")
+    found = compare(forward, Trace(FAR, NEAR, 33434, 40001, fault=fault))
+    assert found.verdict == "undetermined"
+    assert "there is no agent" in found.because
+
+
+def test_the_length_of_the_way_back_from_one_end() -> None:
+    hops = tuple(Hop(ttl, NEAR, reply_ttl=reply) for ttl, reply in ((1, 64), (2, 254), (3, 60), (4, 59)))
+    assert [symmetry.return_hops(hop) for hop in hops] == [1, 2, 5, 6]
+    assert "hop 3 come back over 5 hops" in symmetry.longer_returns(Trace(NEAR, FAR, 1, 2, hops))
+    assert symmetry.longer_returns(Trace(NEAR, FAR, 1, 2, hops[:2])) == ""
+
+
+# ---- random networks
+
+
+@dataclass
+class Network:
+    """Routers joined by /30 links with a cost for each direction; two hosts; shortest paths to each host."""
+
+    seed: int
+    inbound: bool  # routers answer from the interface the probe came in by, else from that of their own way back
+    silent: float
+    dense: bool  # all links out of one /24
+
+    def __post_init__(self) -> None:
+        dice = random.Random(self.seed)
+        count = dice.randint(3, 9)
+        joined = {(dice.randrange(i), i) for i in range(1, count)}
+        joined |= {tuple(sorted(dice.sample(range(count), 2))) for _ in range(dice.randint(0, 2 * count))}
+        self.links = sorted(joined)
+        self.links += [link for link in self.links if dice.random() < 0.15]
+        self.near, self.far = count, count + 1
+        self.links += [(self.near, dice.randrange(count)), (self.far, dice.randrange(count))]
+        dice.shuffle(self.links)
+        numbers = dice.sample(range(64), len(self.links)) if self.dense else range(len(self.links))
+        self.address: dict[tuple[int, int], str] = {}
+        self.cost: dict[tuple[int, int], float] = {}
+        same = dice.random() < 0.4
+        for k, (a, b) in enumerate(self.links):
+            hosts = dice.sample((1, 2), 2)
+            for node, host in zip((a, b), hosts, strict=True):
+                place = numbers[k] * 4 + host if self.dense else numbers[k] * 256 + host
+                self.address[k, node] = f"10.0.{place >> 8}.{place & 255}"
+                self.cost[k, node] = dice.randint(1, 6) + dice.random() / 100
+            if same:
+                self.cost[k, b] = self.cost[k, a]
+        self.quiet = {node for node in range(count) if dice.random() < self.silent}
+        self.to = {host: self._ways(host) for host in (self.near, self.far)}
+
+    def _ways(self, target: int) -> dict[int, int]:
+        """node -> link toward the target."""
+        best, way, open_ = {target: 0.0}, {}, [(0.0, target)]
+        while open_:
+            cost, node = heapq.heappop(open_)
+            if cost > best[node] or (node in {self.near, self.far} and node != target):
+                continue
+            for k, ends in enumerate(self.links):
+                if node in ends:
+                    other = sum(ends) - node
+                    total = cost + self.cost[k, other]
+                    if total < best.get(other, 1e9):
+                        best[other], way[other] = total, k
+                        heapq.heappush(open_, (total, other))
+        return way
+
+    def walk(self, source: int, target: int, record: bool) -> tuple[list[int], list[str | None], list[str | None]]:
+        """Links taken; what a trace shows of each router; what Record Route tells of each."""
+        taken, routers, node = [], [], source
+        while node != target:
+            link = self.to[target][node]
+            node = sum(self.links[link]) - node
+            taken.append(link)
+            routers.append((node, link))
+        routers.pop()
+        shown = [
+            None if node in self.quiet else self.address[(link if self.inbound else self.to[source][node]), node]
+            for node, link in routers
+        ]
+        quoting = max((place for place, address in enumerate(shown) if address), default=0)
+        told = [
+            self.address[taken[place + 1], node] if record and place < quoting else None
+            for place, (node, _) in enumerate(routers)
+        ]
+        return taken, shown, told
+
+    def judged(self, record_there: bool, record_back: bool) -> tuple[str, str]:
+        """The truth and the verdict."""
+        there, shown, told = self.walk(self.near, self.far, record_there)
+        back, shown_back, told_back = self.walk(self.far, self.near, record_back)
+        ends = [
+            self.address[k, host] for host in (self.near, self.far) for k, link in enumerate(self.links) if host in link
+        ]
+        truth = "symmetric" if there == back[::-1] else "asymmetric"
+        routers = Routers(shown, shown_back[::-1], told, told_back[::-1], *ends)
+        return truth, judge(routers)[0]
+
+
+@pytest.mark.parametrize("inbound", [True, False])
+@pytest.mark.parametrize("silent", [0.0, 0.2])
+@pytest.mark.parametrize("record", [(True, True), (True, False), (False, False)])
+def test_never_a_wrong_firm_verdict(inbound: bool, silent: float, record: tuple[bool, bool]) -> None:
+    seen = Counter(
+        Network(seed, inbound, silent, dense).judged(*record) for seed in range(200) for dense in (False, True)
+    )
+    assert seen["symmetric", "asymmetric"] == 0
+    assert seen["asymmetric", "symmetric"] == 0
+    assert seen["asymmetric", "asymmetric"] > 20
+    if record == (True, True) and not silent:
+        assert seen["symmetric", "undetermined"] == 0
