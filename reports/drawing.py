@@ -11,7 +11,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+import altair as alt
 import vl_convert
+from altair.utils.schemapi import debug_mode
 from markupsafe import Markup, escape
 
 WIDE, NARROW = 860, 340  # pixels
@@ -58,20 +60,25 @@ CONFIG: dict[str, Any] = {
     "text": {"color": Ink.TEXT, "fontSize": 12},
 }
 
+CHECKED = False  # against the schema of the chart language; costs more than the drawing, so tests do it
+ROWS = alt.NamedData("rows")
+Rows = list[dict[str, Any]]
 Draw = Callable[[int], Any]  # a chart of that many pixels in width
 
 
-def figure(draw: Draw, name: str, alternative: str) -> Markup:
-    """Both widths of one chart; `name` keeps the identifiers of one SVG apart from another's."""
+def figure(draw: Draw, rows: Rows, name: str, alternative: str) -> Markup:
+    """Both widths of one chart of `rows`; `name` keeps the identifiers of one SVG apart from another's."""
     drawn = (
-        _inline(_svg(draw(width)), f"{name}-{kind}", kind, alternative)
+        _inline(_svg(draw, width, rows), f"{name}-{kind}", kind, alternative)
         for kind, width in (("wide", WIDE), ("narrow", NARROW))
     )
     return Markup("").join(drawn)
 
 
-def _svg(chart: Any) -> str:
-    spec = chart.to_dict()
+def _svg(draw: Draw, width: int, rows: Rows) -> str:
+    with debug_mode(CHECKED):
+        spec = draw(width).to_dict(validate=CHECKED)
+    spec.setdefault("datasets", {})[ROWS.name] = rows  # here, and not before: altair copies what it is given many times
     spec["config"] = CONFIG
     spec["autosize"] = {"type": "fit", "contains": "padding"}
     svg: str = vl_convert.vegalite_to_svg(spec)

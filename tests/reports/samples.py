@@ -9,231 +9,24 @@ from functools import cache
 import numpy as np
 
 from linkqual import model as m
-from linkqual.model import Direction, Outcome, Relation
+from linkqual.model import Outcome
 
-from .traffic import MS, SECOND, Traffic, histogram, summary, traffic
-
-START = 1_796_023_076_123_456_789  # 2026-11-30T07:17:56Z
-FORWARD, REVERSE, ROUND_TRIP = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
-LINK = m.Link(
-    name="FRA–ZRH wave 7",
-    vendor="Example Carrier AG",
-    cir_bps=10_000_000_000,
-    mtu=9000,
-    rtt_budget_ns=12 * MS,
-    near="fra1-gw",
-    far="zrh4-gw",
-)
-
-
-def objectives(link: m.Link) -> tuple[m.Objective, ...]:
-    """A yardstick of the kind `training` is."""
-    budget = link.rtt_budget_ns
-    goodput = None if link.cir_bps is None else link.cir_bps * 0.9885 * 0.95
-    one_way = "half of the round trip budget"
-    flr = "MEF 23.2 CPO, performance tier 1, label H: FLR ≤ 1e-5"
-    pdv = "RDMA reordering window of 1 ms at 10 Gbit/s; evaluated as RFC 5481 section 6.5"
-    rate = "contract, schedule B 2.1: 95 % of the goodput the headers allow at the contracted rate"
-    return (
-        m.Objective("loss_ratio", "ratio", FORWARD, 1e-5, source=flr, limit_text="1e-5"),
-        m.Objective("loss_ratio", "ratio", REVERSE, 1e-5, source=flr, limit_text="1e-5"),
-        m.Objective(
-            "round_trip_delay", "p99", ROUND_TRIP, budget, source="contract: round trip budget", limit_text="rtt_budget"
-        ),
-        m.Objective("pdv", "p99.9", FORWARD, 1 * MS, source=pdv, limit_text="1 ms"),
-        m.Objective("pdv", "p99.9", REVERSE, 1 * MS, source=pdv, limit_text="1 ms"),
-        m.Objective(
-            "throughput", "p10", FORWARD, goodput, Relation.AT_LEAST, source=rate, limit_text="95 % of goodput"
-        ),
-        m.Objective(
-            "throughput", "p10", REVERSE, goodput, Relation.AT_LEAST, source=rate, limit_text="95 % of goodput"
-        ),
-        m.Objective(
-            "one_way_delay",
-            "p99",
-            FORWARD,
-            None if budget is None else budget / 2,
-            required=False,
-            source=one_way,
-            limit_text="rtt_budget / 2",
-        ),
-        m.Objective(
-            "reordered_ratio",
-            "ratio",
-            FORWARD,
-            1e-4,
-            required=False,
-            source="ITU-T Y.1540 appendix: RoCE treats reordering as loss",
-            limit_text="1e-4",
-        ),
-    )
-
-
-def profile(link: m.Link) -> m.Profile:
-    return m.Profile(
-        name="training",
-        title="Training across sites",
-        purpose="Gradient exchange between two sites: little loss, a steady round trip, the contracted rate in both directions.",
-        objectives=objectives(link),
-        probes={
-            "stamp": {"rate": "20 kpps", "packets": 2_000_000, "packet": "128 B", "timeout": "1 s"},
-            "ping": {"count": 50},
-            "throughput": {"streams": [1, 8], "seconds": 20},
-            "path": {},
-        },
-        file="linkqual.profiles/training.yaml",
-        notes=("A red line of loss counts packets of at most 128 B: longer ones meet more bit errors.",),
-    )
-
-
-STAMP = m.Step(
-    "stamp",
-    "stamp",
-    {"rate_pps": 20_000, "packet_bytes": 128},
-    packets=2_000_000,
-    duration_ns=101 * SECOND,
-    expected_ns=17 * SECOND,
-    offered_bps=24_960_000,
-    total_bytes=624_000_000,
-    why="loss ≤ 1e-5 at 95 % needs 332,858 packets without a loss; at most 2,000,000 with losses.",
-)
-PING = m.Step(
-    "ping", "ping", {"count": 50}, packets=50, duration_ns=6 * SECOND, total_bytes=8_400, why="A cross-check."
-)
-PATH = m.Step("path", "path", {}, duration_ns=20 * SECOND, total_bytes=24_000, why="Both directions, same flow.")
-
-
-def throughput_step(direction: Direction, streams: int) -> m.Step:
-    return m.Step(
-        f"throughput/{direction}/{streams}",
-        "throughput",
-        {"streams": streams},
-        direction,
-        duration_ns=25 * SECOND,
-        expected_ns=25 * SECOND,
-        offered_bps=10_000_000_000,
-        total_bytes=31_250_000_000,
-        why=f"goodput with {streams} stream{'s' if streams > 1 else ''}, {direction}.",
-    )
-
-
-CLOCK = m.ClockState("chrony", True, 38_000, "stratum 2, last offset 4.1 µs, root delay 61 µs")
-KERNEL = dict.fromkeys(("T1", "T4"), "kernel")
-CONDITIONS = m.Conditions(
-    near=m.EndConditions(
-        "fra1-gw",
-        "Debian 12, Linux 6.1.0-25-amd64, 32 CPUs",
-        {"linkqual": "0.1.0", "python": "3.11.2", "iperf3": "3.12"},
-        CLOCK,
-        KERNEL,
-        8_388_608,
-        {"UdpRcvbufErrors": 0, "UdpSndbufErrors": 0, "softnet_dropped": 0},
-    ),
-    far=m.EndConditions(
-        "zrh4-gw",
-        "Debian 12, Linux 6.1.0-25-amd64, 32 CPUs",
-        {"linkqual": "0.1.0", "python": "3.11.2", "iperf3": "3.12"},
-        replace(CLOCK, error_ns=51_000, detail="stratum 2, last offset 9.7 µs"),
-        dict.fromkeys(("T2", "T3"), "kernel"),
-        8_388_608,
-        {"UdpRcvbufErrors": 0, "UdpSndbufErrors": 0, "softnet_dropped": 0},
-    ),
-    clock_error_ns=89_000,
-)
-
-
-def stamp(t: Traffic, stopped_by: str, decisions: tuple[m.Decision, ...] = (), **changes: object) -> m.Measurement:
-    late = traffic(5, 4000, 1000, start_ns=0, forward_ns=2_000, jitter_ns=900).forward
-    result = m.StampResult(summary(t), t.rate_pps, 128, SECOND, lateness=histogram(late), family=7)
-    result = replace(result, stopped_by=stopped_by, decisions=decisions)
-    measurement = m.Measurement(STAMP, t.start_ns, int(t.seconds * SECOND), stamp=result, conditions=CONDITIONS)
-    return replace(measurement, **changes)  # type: ignore[arg-type]
-
-
-def ping(rtt_ns: float = 11.07 * MS, answered: int = 50) -> m.Measurement:
-    rtt = np.random.default_rng(2).gamma(2.0, 0.03 * MS, answered) + rtt_ns
-    values = tuple(int(v) for v in rtt)
-    unanswered = tuple(range(answered + 1, 51))
-    result = m.PingResult(50, answered, unanswered=unanswered, rtt_ns=values)
-    if values:
-        spread = int(np.std(values))
-        result = replace(
-            result, rtt_min_ns=min(values), rtt_avg_ns=int(np.mean(values)), rtt_max_ns=max(values), rtt_mdev_ns=spread
-        )
-    return m.Measurement(PING, START + 20 * SECOND, 5 * SECOND, ping=result, conditions=CONDITIONS)
-
-
-def throughput(direction: Direction, streams: int, mean_bps: float, seconds: int = 20) -> m.Measurement:
-    rng = np.random.default_rng(streams * 7 + len(direction))
-    rates = tuple(float(round(v)) for v in rng.normal(mean_bps, mean_bps * 0.006, seconds))
-    result = m.ThroughputResult(
-        streams,
-        rates,
-        warmup_bps=tuple(mean_bps * part for part in (0.41, 0.83, 0.97)),
-        sent_bytes=int(sum(rates) / 8) + 4_000_000,
-        received_bytes=int(sum(rates) / 8),
-        retransmits=streams * 3,
-        congestion_control="cubic",
-        mss=8948,
-        rtt_min_ns=11_020_000,
-        rtt_mean_ns=12_400_000,
-        allowed_bps=9_885_000_000.0,
-        version="iperf 3.12",
-        cpu_near=0.38,
-        cpu_far=0.52,
-        stopped_by="fixed length",
-    )
-    step = throughput_step(direction, streams)
-    offset = {("forward", 1): 30, ("forward", 8): 55, ("reverse", 1): 80, ("reverse", 8): 105}[
-        (str(direction), streams)
-    ]
-    return m.Measurement(step, START + offset * SECOND, 24 * SECOND, throughput=result, conditions=CONDITIONS)
-
-
-def hop(ttl: int, address: str | None, ms: float = 0.0, **changes: object) -> m.Hop:
-    rtt = tuple(int((ms + extra) * MS) for extra in (0.0, 0.03, 0.01)) if address else ()
-    return replace(m.Hop(ttl, address, rtt, 3, len(rtt)), **changes)  # type: ignore[arg-type]
-
-
-def path(symmetric: bool = True, v6: bool = False) -> m.Measurement:
-    a = (lambda text: f"2001:db8:{text}::1") if v6 else (lambda text: f"192.0.2.{int(text, 16)}")
-    label = ("label=24001 tc=0 s=1 ttl=1",)
-    forward = (
-        hop(1, a("1"), 0.21),
-        hop(2, a("5"), 0.62),
-        hop(3, None),
-        hop(4, a("11"), 5.4, labels=label),
-        hop(5, a("21"), 10.9, reached=True),
-    )
-    back = (
-        hop(1, a("22"), 0.25),
-        hop(2, a("12"), 5.5, labels=label),
-        hop(3, None),
-        hop(4, a("6"), 10.4),
-        hop(5, a("2"), 11.0, reached=True),
-    )
-    pairs: tuple[tuple[int | None, int | None], ...] = ((1, 5), (2, 4), (3, 3), (4, 2), (5, 1))
-    because = "5 hops each way; hop addresses pair up by /30, one hop silent in both directions."
-    if not symmetric:
-        back = (
-            hop(1, a("22"), 0.25),
-            hop(2, a("62"), 3.1),
-            hop(3, a("66"), 9.8, others=(a("6a"),)),
-            hop(4, None),
-            hop(5, a("6e"), 14.2),
-            hop(6, a("6"), 16.4),
-            hop(7, a("2"), 17.0, reached=True),
-        )
-        pairs = ((1, 7), (2, 6), (3, None), (4, None), (None, 5), (None, 4), (None, 3), (None, 2), (5, 1))
-        because = "the return path has 7 hops against 5 and shares no router between TTL 2 and the far end."
-    result = m.PathResult(
-        m.Trace(a("0"), a("21"), 41_000, 862, forward),
-        m.Trace(a("21"), a("0"), 862, 41_000, back),
-        "symmetric" if symmetric else "asymmetric",
-        because,
-        pairs,
-    )
-    return m.Measurement(PATH, START + 130 * SECOND, 9 * SECOND, path=result, conditions=CONDITIONS)
+from .measured import (
+    CONDITIONS,
+    FORWARD,
+    PATH,
+    PING,
+    REVERSE,
+    STAMP,
+    START,
+    path,
+    ping,
+    stamp,
+    throughput,
+    throughput_step,
+)  # fmt: skip
+from .traffic import MS, SECOND, traffic
+from .yardstick import LINK, objectives, profile
 
 
 def finding(  # numbers: value, low, high, n

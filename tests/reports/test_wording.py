@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from linkqual.reports import series, sheet, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
-from linkqual.reports.sections import HopRow, flat, hops
+from linkqual.reports.sections import flat
+from linkqual.reports.tables import HopRow, hops
 from rich.cells import cell_len
 
 from linkqual import reports
 from linkqual.model import Direction, Estimate, Objective, Relation, Slice
 
-from .samples import SAMPLES, hop, path
+from .measured import hop, path
+from .samples import SAMPLES
 from .traffic import histogram
 
 

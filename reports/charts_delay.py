@@ -1,0 +1,181 @@
+"""Charts of delay: round trip and jitter over time, and their distributions out to the far tail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+from linkqual.reports import series
+from linkqual.reports.drawing import NARROW, Ink, Rows, figure
+from linkqual.reports.marks import COLOURS, DASHES, Picture, few, layered, level, line, x_axis, y_axis
+from linkqual.reports.wording import number
+
+from linkqual.metrics import quantile as quantile_of
+from linkqual.model import Direction, Objective, Slice, StampResult
+from linkqual.units import format_duration
+
+_PLACES = (0.0, series.nines(0.5), 1.0, 2.0, 3.0, 4.0)
+_PLACE_NAMES = ("min", "p50", "p90", "p99", "p99.9", "p99.99")
+
+
+# ---- delay over time
+
+
+def round_trip_over_time(stamp: StampResult, limit: Objective | None) -> Picture | None:
+    """Band from the smallest to p99, the median, a thin line for the largest delay of each slice."""
+    slices = series.thinned(stamp.summary.slices)
+    known = [s for s in slices if s.rtt_p50_ns is not None]
+    if not known:
+        return None
+    axis = series.duration_axis([s.rtt_max_ns for s in known])
+    time, rows = _over_time(slices, stamp.summary.slice_ns)
+    for row, s in zip(rows, slices, strict=True):
+        row |= {
+            "min": axis.of(s.rtt_min_ns),
+            "p50": axis.of(s.rtt_p50_ns),
+            "p99": axis.of(s.rtt_p99_ns),
+            "max": axis.of(s.rtt_max_ns),
+        }
+    ceiling = limit.limit if limit and limit.limit else None
+    low, high = _least(s.rtt_min_ns for s in known), _largest(s.rtt_max_ns for s in known)
+    shown = ceiling is not None and ceiling <= high + 3 * (high - low)
+    scale = alt.Scale(zero=False, nice=True)
+
+    def draw(width: int) -> Any:
+        band = (
+            alt.Chart()
+            .mark_area(color=str(Ink.ROUND), opacity=0.28)
+            .encode(y=y_axis("min", axis.unit, scale), y2="p99:Q")
+        )
+        median = line("p50", axis.unit, scale, Ink.ROUND)
+        most = line("max", axis.unit, scale, Ink.ROUND, strokeWidth=0.8, opacity=0.75)
+        layers = [band, median, most]
+        if shown and limit and ceiling is not None:
+            layers += level(axis.of(ceiling) or 0.0, f"limit {limit.statistic} {number(ceiling, 'ns')}")
+        return layered(layers, width, 230, x_axis("t", f"{time.unit} since start", width))
+
+    medians = [s.rtt_p50_ns for s in known if s.rtt_p50_ns is not None]
+    words = (
+        f"Round trip over time in {len(slices)} slices: medians between {format_duration(min(medians))} and "
+        f"{format_duration(max(medians))}, smallest {format_duration(low)}, largest {format_duration(high)}."
+    )
+    return Picture(figure(draw, rows, "rtt-time", words), words)
+
+
+def variation_over_time(stamp: StampResult) -> Picture | None:
+    """PDV p99 of each slice, both directions."""
+    slices = series.thinned(stamp.summary.slices)
+    ways = {
+        Direction.FORWARD: [s.forward_pdv_p99_ns for s in slices],
+        Direction.REVERSE: [s.reverse_pdv_p99_ns for s in slices],
+    }
+    tops = {way: [v for v in values if v is not None] for way, values in ways.items()}
+    if not any(tops.values()):
+        return None
+    axis = series.duration_axis(v for values in tops.values() for v in values)
+    time, rows = _over_time(slices, stamp.summary.slice_ns)
+    for way, values in ways.items():
+        for row, value in zip(rows, values, strict=True):
+            row[str(way)] = axis.of(value)
+    scale = alt.Scale(zero=True)
+
+    def draw(width: int) -> Any:
+        lines = [
+            line(str(way), axis.unit, scale, COLOURS[way], strokeDash=DASHES[way]) for way, top in tops.items() if top
+        ]
+        return layered(lines, width, 170, x_axis("t", f"{time.unit} since start", width))
+
+    said = [
+        f"{way} between {format_duration(min(top))} and {format_duration(max(top))}" for way, top in tops.items() if top
+    ]
+    words = f"Jitter (PDV p99 of each slice) over time: {'; '.join(said)}."
+    return Picture(figure(draw, rows, "pdv-time", words), words)
+
+
+def _over_time(slices: Sequence[Slice], slice_ns: int) -> tuple[series.Axis, Rows]:
+    start = slices[0].start_ns
+    time = series.time_axis(slices[-1].start_ns - start + slice_ns)
+    return time, [{"t": time.of(s.start_ns - start)} for s in slices]
+
+
+def _least(values: Any) -> int:
+    return min((v for v in values if v is not None), default=0)
+
+
+def _largest(values: Any) -> int:
+    return max((v for v in values if v is not None), default=0)
+
+
+# ---- distribution
+
+
+def variation_tail(stamp: StampResult, objectives: Sequence[Objective]) -> Picture | None:
+    """PDV per direction from the minimum to p99.99, with the limits as marks the lines must stay under."""
+    ways = {way: series.tail(series.variation(stamp, way)) for way in (Direction.FORWARD, Direction.REVERSE)}
+    return _tails(ways, [o for o in objectives if o.metric == "pdv"], "pdv-tail", "Jitter (PDV)", zero=True)
+
+
+def round_trip_tail(stamp: StampResult, objectives: Sequence[Objective]) -> Picture | None:
+    """Round trip from the minimum to p99.99."""
+    ways = {Direction.ROUND_TRIP: series.tail(stamp.summary.round_trip_delay)}
+    limits = [o for o in objectives if o.metric == "round_trip_delay"]
+    return _tails(ways, limits, "rtt-tail", "Round trip", zero=False)
+
+
+def _tails(
+    ways: dict[Direction, list[tuple[float, int]]], objectives: list[Objective], name: str, title: str, *, zero: bool
+) -> Picture | None:
+    ways = {way: points for way, points in ways.items() if points}
+    if not ways:
+        return None
+    top = max(points[-1][1] for points in ways.values())
+    marks = [
+        (series.nines(q), o)
+        for o in objectives
+        if o.limit is not None and (q := quantile_of(o.statistic)) is not None and o.limit <= 3 * top
+    ]
+    axis = series.duration_axis([top, *(o.limit for _, o in marks)])
+    rows = [{"x": round(x, 4), str(way): axis.of(value)} for way, points in ways.items() for x, value in points]
+    flags = [
+        {"x": x, "v": axis.of(o.limit), "w": f"limit {number(o.limit, 'ns')}"}
+        for x, o in {(x, o.limit): (x, o) for x, o in marks}.values()
+    ]
+    scale = alt.Scale(zero=zero, nice=True)
+    labels = " : ".join(
+        f"datum.value == {place:.6g} ? '{label}'" for place, label in zip(_PLACES, _PLACE_NAMES, strict=True)
+    )
+
+    def draw(width: int) -> Any:
+        places = [p for p in _PLACES if width > NARROW or p != _PLACES[0]]
+        x = alt.X(
+            "x:Q",
+            title=None,
+            scale=alt.Scale(domain=[0, 4], nice=False),
+            axis=alt.Axis(values=[float(f"{p:.6g}") for p in places], labelExpr=f"{labels} : ''", grid=True),
+        )
+        layers = [
+            line(str(way), axis.unit, scale, COLOURS[way], strokeDash=DASHES[way], strokeWidth=2).transform_filter(
+                f"isValid(datum['{way}'])"
+            )
+            for way in ways
+        ]
+        if flags:
+            base = alt.Chart(few(flags)).encode(x=x, y=alt.Y("v:Q"))
+            layers.append(base.mark_tick(color=str(Ink.LIMIT), thickness=3, size=34, orient="horizontal"))
+            layers.append(
+                base.mark_text(color=str(Ink.LIMIT), dy=-9, align="center", baseline="bottom").encode(text="w:N")
+            )
+        return layered(layers, width, 230, x)
+
+    words = f"{title}, distribution: " + "; ".join(_said(way, points) for way, points in ways.items()) + "."
+    return Picture(figure(draw, rows, name, words), words)
+
+
+def _said(way: Direction, points: list[tuple[float, int]]) -> str:
+    parts = []
+    for place, label in zip(_PLACES, _PLACE_NAMES, strict=True):
+        if place <= points[-1][0] + 1e-9:
+            nearest = min(points, key=lambda point: abs(point[0] - place))
+            parts.append(f"{label} {format_duration(nearest[1])}")
+    return f"{way} {', '.join(parts)}"

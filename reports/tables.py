@@ -1,0 +1,160 @@
+"""Rows of the page's tables, taken from the document: delays, goodput, hops side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from linkqual.reports import series, wording
+
+from linkqual.metrics import METRICS
+from linkqual.model import Conditions, Direction, Hop, PathResult, StampResult, ThroughputResult, Trace
+from linkqual.stats.histogram import mean, quantile
+
+QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))
+BUSY = 0.9  # of one core: beyond it the host may be what limits
+ONE_WAY = (Direction.FORWARD, Direction.REVERSE)
+
+# ---- delay
+
+
+@dataclass(frozen=True, slots=True)
+class DelayRow:
+    """One line of the table of delays. `why_not`: why the row has no numbers."""
+
+    title: str
+    definition: str
+    values: tuple[float | None, ...] = ()  # min, mean, p50, p99, p99.9, p99.99, max in ns
+    n: int = 0
+    why_not: str = ""
+
+
+def delays(stamp: StampResult, state: Conditions) -> list[DelayRow]:
+    """Round trip, one-way delay where the clocks allow it, and every kind of jitter beside its definition."""
+    summary = stamp.summary
+    rows = [_delay_row("round trip", METRICS["round_trip_delay"].definition, summary.round_trip_delay)]
+    known = state.same_clock or state.clock_error_ns is not None
+    for way, histogram in zip(ONE_WAY, (summary.forward_delay, summary.reverse_delay), strict=True):
+        title = f"one-way delay {wording.ARROWS[way]} {way}"
+        if known:
+            bound = (
+                "one clock for both ends"
+                if state.same_clock
+                else f"± {wording.number(state.clock_error_ns, 'ns')} of clock error"
+            )
+            rows.append(_delay_row(title, f"RFC 7679; {bound}", histogram))
+        else:
+            rows.append(DelayRow(title, "", why_not="no bound of the clock error between the two ends is known"))
+    for way in ONE_WAY:
+        title = f"jitter (PDV) {wording.ARROWS[way]} {way}"
+        rows.append(_delay_row(title, "RFC 5481: above the smallest delay of this run", series.variation(stamp, way)))
+    for way in ONE_WAY:
+        if str(way) in summary.ipdv:
+            title = f"jitter (IPDV) {wording.ARROWS[way]} {way}"
+            rows.append(_delay_row(title, "RFC 3393: between neighbouring packets", summary.ipdv[str(way)]))
+    rows.append(_delay_row("inside the far end", "T3 − T2, taken out of the round trip", summary.residence))
+    return rows
+
+
+def _delay_row(title: str, definition: str, histogram: Any) -> DelayRow:
+    if not histogram.n:
+        return DelayRow(title, definition, why_not="no packet with both stamps")
+    picked = (
+        quantile(histogram, q) if q <= 1 - 1 / histogram.n or q == 0.5 else None  # beyond the sample: no number
+        for _, q in QUANTILES
+    )
+    values = (histogram.minimum, mean(histogram), *picked, histogram.maximum)
+    return DelayRow(title, definition, values, histogram.n)
+
+
+# ---- throughput
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputRow:
+    """One direction and number of streams in numbers (bit/s)."""
+
+    direction: Direction
+    streams: int
+    result: ThroughputResult
+
+    @property
+    def seconds(self) -> int:
+        """Whole ones after the warm-up."""
+        return len(self.result.receiver_bps)
+
+    @property
+    def mean(self) -> float:
+        """Of the seconds."""
+        return sum(self.result.receiver_bps) / self.seconds
+
+    @property
+    def p10(self) -> float:
+        """RFC 2330: rank ceil(0.1 n)."""
+        return sorted(self.result.receiver_bps)[-(-self.seconds // 10) - 1]
+
+    @property
+    def least(self) -> float:
+        """The slowest second."""
+        return min(self.result.receiver_bps)
+
+    @property
+    def most(self) -> float:
+        """The fastest second."""
+        return max(self.result.receiver_bps)
+
+    @property
+    def allowed(self) -> float | None:
+        """By the headers at the contracted rate."""
+        return self.result.allowed_bps
+
+    @property
+    def busy(self) -> str:
+        """The core share of an end that was nearly out of processor; "" when neither was."""
+        shares = {"near end": self.result.cpu_near, "far end": self.result.cpu_far}
+        return ", ".join(f"{share:.0%} at the {end}" for end, share in shares.items() if share and share > BUSY)
+
+
+# ---- path
+
+
+@dataclass(frozen=True, slots=True)
+class HopRow:
+    """Forward and reverse hop of the same place on the line, client side first."""
+
+    forward: Hop | None
+    reverse: Hop | None
+
+    @property
+    def differs(self) -> bool:
+        """One of the two directions does not come through here."""
+        return self.forward is None or self.reverse is None
+
+    @property
+    def mark(self) -> str:
+        """What the pair says, in words."""
+        if self.forward is None:
+            return "only on the way back"
+        if self.reverse is None:
+            return "only on the way there"
+        if self.forward.address is None or self.reverse.address is None:
+            return "silent"
+        return "paired"
+
+
+def hops(path: PathResult | None) -> list[HopRow]:
+    """Rows aligned by the pairs of the comparison; without pairs, by position from the client's side."""
+    if path is None:
+        return []
+    there = {hop.ttl: hop for hop in path.forward.hops}
+    back = {hop.ttl: hop for hop in path.reverse.hops}
+    pairs = path.pairs or _by_place(path.forward, path.reverse)
+    rows = [HopRow(there.get(a) if a is not None else None, back.get(b) if b is not None else None) for a, b in pairs]
+    return [row for row in rows if row.forward or row.reverse]
+
+
+def _by_place(forward: Trace, reverse: Trace) -> tuple[tuple[int | None, int | None], ...]:
+    a = [hop.ttl for hop in forward.hops]
+    b = [hop.ttl for hop in reversed(reverse.hops)]
+    length = max(len(a), len(b))
+    return tuple((a[at] if at < len(a) else None, b[at] if at < len(b) else None) for at in range(length))
