@@ -4,7 +4,7 @@ One `MessageBlock` is an array of `struct mmsghdr` with a payload, a name and a 
 
     struct mmsghdr, 64 octets                                 payload  (count, width)   the packets
     name, namelen, iov, iovlen, control, controllen, flags,   names    (count, 28)      struct sockaddr_in / sockaddr_in6
-    and len: octets moved                                     control  (count, 160)     ancillary data
+    and len: octets moved                                     control  (count, 192)     ancillary data
 
 The addresses in it never change, so a call costs one ctypes call however many messages it moves; what comes back is read as
 columns. Ancillary data has a fixed layout when a socket is set up as in `sockets`, so stamps are read as int64 columns too.
@@ -35,7 +35,7 @@ for _name, _arguments in {
 
 MSG_ERRQUEUE = 0x2000
 NAME_BYTES = 28  # the longer of sockaddr_in (16) and sockaddr_in6
-CONTROL_BYTES = 160
+CONTROL_BYTES = 192
 MESSAGE_BYTES = 64
 _MSG_TRUNC = 0x20
 _NS_PER_S = 1_000_000_000
@@ -122,6 +122,7 @@ _STAMP_HEAD = _SOL_SOCKET | _SCM_TIMESTAMPING << 32  # cmsg_level and cmsg_type 
 _TTL_TYPES = {(socket.IPPROTO_IP, 2), (socket.IPPROTO_IPV6, 52)}  # IP_TTL, IPV6_HOPLIMIT
 _TOS_TYPES = {(socket.IPPROTO_IP, 1), (socket.IPPROTO_IPV6, 67)}  # IP_TOS, IPV6_TCLASS
 _ERROR_TYPES = {(socket.IPPROTO_IP, 11), (socket.IPPROTO_IPV6, 25)}  # IP_RECVERR, IPV6_RECVERR
+_ERROR_HEADS = tuple(level | kind << 32 for level, kind in sorted(_ERROR_TYPES))
 _ORIGIN_TIMESTAMPING = 4
 _TTL_AT, _TOS_AT, _RECEIVED_BYTES = 80, 104, 112  # stamp 64 octets, TTL 24, TOS 24
 _ERROR_AT = 80
@@ -157,7 +158,8 @@ def error_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Longs, list
     """
     control = block.control[:count]
     longs = control.view(np.int64)
-    usual = (longs[:, 1] == _STAMP_HEAD) & (control[:, _ERROR_AT + 4] == _ORIGIN_TIMESTAMPING)
+    usual = (longs[:, 1] == _STAMP_HEAD) & ((longs[:, 9] == _ERROR_HEADS[0]) | (longs[:, 9] == _ERROR_HEADS[1]))
+    usual &= control[:, _ERROR_AT + 4] == _ORIGIN_TIMESTAMPING
     usual &= block.control_lengths[:count] >= _ERROR_AT + 16
     stamps = longs[:, 2] * _NS_PER_S + longs[:, 3]
     ids = control[:, _ERROR_AT + 12 : _ERROR_AT + 16].copy().view("<u4")[:, 0].astype(np.int64)

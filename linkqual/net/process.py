@@ -64,6 +64,7 @@ class ChildProcess:
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
         self._buffer = bytearray()
+        self._closed = False
         self.tell(config)
         try:
             self.ready: Json = json.loads(self.expect(READY, _START_S))
@@ -92,6 +93,8 @@ class ChildProcess:
                     payload = self._buffer[_HEAD.size : end]
                     del self._buffer[:end]
                     return kind, payload
+            if self._closed:
+                return None
             if timeout_s is not None and not select.select([self._output], [], [], timeout_s)[0]:
                 raise HostError(f"the {self._role} does not answer", hint="this host may be overloaded; try again")
             data = os.read(self._output, _PIPE_BYTES)
@@ -120,6 +123,8 @@ class ChildProcess:
 
     def last_words(self) -> str:
         """The exit status and the last line on stderr of a child that ended by itself."""
+        if self._closed:
+            return "it was closed here"
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
         assert self._process.stderr is not None
@@ -128,7 +133,7 @@ class ChildProcess:
 
     def close(self) -> None:
         """End the child, kindly and then by force; idempotent."""
-        process = self._process
+        process, self._closed = self._process, True
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.close()

@@ -84,6 +84,11 @@ class Reflector:
         """Returns when it listens. Raises HostError (address in use, no such address)."""
         return cls(ChildProcess("reflector", asdict(config), launcher))
 
+    @property
+    def pid(self) -> int:
+        """Process id, for those who watch over it."""
+        return self._process.pid
+
     def counters(self) -> dict[str, int]:
         """Counters of the session and its socket: see `ReflectorCounters`, and socket_drops, receive_buffer_bytes."""
         if self._final is not None:

@@ -25,6 +25,7 @@ from linkqual.session.sender import SenderSettings
 
 CHUNK_HEAD = struct.Struct("<q")  # packets sent so far
 _NS_PER_S = 1_000_000_000
+_LINGER_NS = 20_000_000
 _LARGEST_RING = 1 << 22
 _CLOSED_LOOP_PPS = 400_000  # what sizes the ring when no rate is given
 
@@ -93,6 +94,7 @@ class SenderConfig:
             packet_bytes=self.packet_bytes,
             timeout_ns=self.timeout_ns,
             grace_ns=self.grace,
+            linger_ns=min(_LINGER_NS, self.grace),
             capacity=self.capacity,
             window=window,
             first_seq=self.first_seq,
@@ -118,6 +120,11 @@ class Sender:
     def start(cls, config: SenderConfig, launcher: Sequence[str] = ()) -> Sender:
         """Returns when the first packet is about to leave. Raises UsageError, HostError (address, port), PeerError (no route)."""
         return cls(ChildProcess("sender", asdict(config.checked()), launcher))
+
+    @property
+    def pid(self) -> int:
+        """Process id, for those who watch over it."""
+        return self._process.pid
 
     def chunks(self) -> Iterator[Records]:
         """Settled rows in sequence order, at least every 200 ms (then perhaps none), until every packet sent has appeared once.

@@ -1,8 +1,8 @@
 """The Session-Sender's memory (RFC 8762 s4.2): a ring of packets in flight that turns into settled records, in sequence order.
 
 A row is opened by `depart`, gains its kernel TX stamp by `transmitted` and its reply by `receive`, and leaves through
-`settle` once nothing more can come: its reply is there and the far end's own TX stamp for it too (Follow-Up Telemetry of a
-later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed. The ring is as long as the horizon in flight,
+`settle` once nothing more can come: its reply is there, a moment for copies of it has passed, and the far end's own TX stamp
+for it is there too (Follow-Up Telemetry of a later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed. The ring is as long as the horizon in flight,
 however many packets a session has.
 
 Two clocks: records hold UTC; `now_ns` is monotonic and alone decides about timeouts, so a step of the wall clock loses
@@ -38,6 +38,7 @@ class SenderSettings:
     packet_bytes: int
     timeout_ns: int
     grace_ns: int  # how long a reply waits for its Follow-Up stamp
+    linger_ns: int  # how long a reply waits for copies of itself
     capacity: int
     window: int  # most packets in flight
     first_seq: int = 0
@@ -279,12 +280,11 @@ class SenderSession:
         ready = (fate == Fate.UNSENT) | (
             (fate == Fate.LOST) & (now_ns - self._departed[rows] > self.settings.timeout_ns)
         )
-        received = fate == Fate.RECEIVED
+        waited = now_ns - self._answered[rows]
+        received = (fate == Fate.RECEIVED) & (waited >= self.settings.linger_ns)
         if self.settings.follow_up:
             far = self._ring["far_seq"][rows]
-            received &= (self._follow_seq[far & self._mask] == far) | (
-                now_ns - self._answered[rows] > self.settings.grace_ns
-            )
+            received &= (self._follow_seq[far & self._mask] == far) | (waited > self.settings.grace_ns)
         return np.asarray(ready | received)
 
     def _records(self, first: int, stop: int) -> Records:

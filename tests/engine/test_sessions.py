@@ -1,0 +1,341 @@
+"""Session-Sender and Session-Reflector over a line in memory: every packet ends up in exactly one record that tells the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linkqual.errors import InputError
+from linkqual.records import ABSENT, Fate, Stamp
+from linkqual.session.attribution import apply_far_stamps, attribute
+from linkqual.wire.stamp import request_template, sender_rows
+
+from tests.engine.memory_line import (
+    CLEAN,
+    FAR_AHEAD,
+    LOST_BACK,
+    LOST_THERE,
+    MS,
+    TX_DELAY,
+    UTC,
+    MemoryLine,
+    Treatment,
+    treatments,
+)
+
+
+def attributed(line: MemoryLine, records: np.ndarray) -> np.ndarray:
+    attribute(records, line.first_seq, line.reflector.arrived(line.first_seq, len(records)))
+    return records
+
+
+def test_a_clean_line_gives_every_instant_from_the_kernel() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    records = line.run(50)
+    assert records["seq"].tolist() == list(range(50))
+    assert (records["fate"] == Fate.RECEIVED).all()
+    left = UTC + np.arange(50) * MS
+    assert (records["intended_ns"] == left).all()
+    assert (records["sent_ns"] == left + TX_DELAY).all()
+    assert (records["far_received_ns"] == left + MS + FAR_AHEAD).all()
+    assert (records["received_ns"] == left + 2 * MS).all()
+    assert records["far_seq"].tolist() == records["arrival"].tolist() == list(range(50))
+    assert set(records["forward_ttl"]) == {60}
+    assert set(records["reverse_ttl"]) == {61}
+    # the last reply's own stamp has no later reply to travel in
+    assert (records["stamps"][:-1] == Stamp.ALL_KERNEL).all()
+    assert (records["far_sent_ns"][:-1] == records["far_received_ns"][:-1] + TX_DELAY).all()
+    assert records["stamps"][-1] == Stamp.ALL_KERNEL & ~Stamp.T3_KERNEL
+
+
+def test_the_reflectors_last_stamps_complete_the_last_records() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    records = line.run(50)
+    assert apply_far_stamps(records, line.reflector.stamps_left()) == 1
+    assert (records["stamps"] == Stamp.ALL_KERNEL).all()
+    assert (records["far_sent_ns"] == records["far_received_ns"] + TX_DELAY).all()
+    assert apply_far_stamps(records, []) == 0
+
+
+def test_losses_of_both_ways_are_told_apart() -> None:
+    there, back = {3, 4, 30, 49}, {0, 10, 31, 48}
+    table = {seq: LOST_THERE for seq in there} | {seq: LOST_BACK for seq in back}
+    line = MemoryLine(treatments(table))
+    records = line.run(50)
+    assert set(np.flatnonzero(records["fate"] == Fate.LOST)) == there | back
+    records = attributed(line, records)
+    assert set(np.flatnonzero(records["fate"] == Fate.LOST_FORWARD)) == there
+    assert set(np.flatnonzero(records["fate"] == Fate.LOST_REVERSE)) == back
+    assert (records["received_ns"][sorted(there | back)] == ABSENT).all()
+    assert (records["sent_ns"] != ABSENT).all()
+
+
+def test_a_lost_reply_costs_one_stamp_and_no_more() -> None:
+    line = MemoryLine(treatments({10: LOST_BACK}))  # its reply carried the stamp of reply 9
+    records = line.run(30)
+    incomplete = np.flatnonzero((records["stamps"] & Stamp.T3_KERNEL) == 0)
+    assert incomplete.tolist() == [9, 10, 29]
+    assert records["far_sent_ns"][9] == records["far_received_ns"][9]  # the program's own T3
+
+
+def test_copies_are_counted_on_the_way_they_were_made() -> None:
+    table = {
+        5: Treatment(there=(MS, MS + 1)),
+        6: Treatment(back=(MS, MS + 1, MS + 2)),
+        7: Treatment(there=(MS, 2 * MS), back=(MS, MS + 5)),
+    }
+    line = MemoryLine(treatments(table))
+    records = line.run(20)
+    assert records["forward_copies"].tolist() == [1 if i in (5, 7) else 0 for i in range(20)]
+    assert records["reverse_copies"].tolist() == [{6: 2, 7: 2}.get(i, 0) for i in range(20)]
+    assert line.reflector.counters.duplicates == 2
+    assert line.sender.counters.received == 20
+    assert (records["fate"] == Fate.RECEIVED).all()
+
+
+def test_reordering_shows_in_the_counters_of_the_way_it_happened_on() -> None:
+    line = MemoryLine(treatments({5: Treatment(there=(4 * MS + 1,)), 12: Treatment(back=(4 * MS + 1,))}))
+    records = line.run(20)
+    assert np.argsort(records["far_seq"]).tolist() == [*range(5), 6, 7, 8, 5, *range(9, 20)]
+    assert records["far_seq"][12] == 12
+    assert records["arrival"][12] > records["arrival"][15]
+
+
+def test_a_reply_after_the_timeout_is_late_and_its_packet_lost() -> None:
+    line = MemoryLine(treatments({4: Treatment(back=(100 * MS,)), 5: Treatment(back=(500 * MS,))}))
+    line.run(1000)
+    records = np.concatenate(line.chunks)
+    assert np.flatnonzero(records["fate"] == Fate.LOST).tolist() == [4, 5]
+    assert line.sender.counters.late == 2
+    assert line.sender.counters.unknown == 0
+
+
+def test_a_copy_of_a_settled_reply_is_not_taken_for_a_late_one() -> None:
+    line = MemoryLine(treatments({4: Treatment(back=(MS, 300 * MS))}))
+    line.run(400)
+    assert (line.sender.counters.late, line.sender.counters.late_copies) == (0, 1)
+
+
+@pytest.mark.parametrize("first", [2**32 - 20, 2**33 - 20])
+def test_sequence_numbers_wrap_at_32_bits_and_records_do_not(first: int) -> None:
+    line = MemoryLine(treatments({first + 19: LOST_THERE, first + 21: LOST_BACK}), first_seq=first)
+    records = attributed(line, line.run(60))
+    assert records["seq"].tolist() == list(range(first, first + 60))
+    assert records["fate"][19] == Fate.LOST_FORWARD
+    assert records["fate"][21] == Fate.LOST_REVERSE
+    assert (np.delete(records["fate"], [19, 21]) == Fate.RECEIVED).all()
+
+
+def test_the_reply_counter_wraps_at_32_bits_too() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    line.reflector.next_far = line.sender._next_far = 2**32 - 10
+    records = line.run(30)
+    assert records["far_seq"].tolist() == list(range(2**32 - 10, 2**32 + 20))
+    assert (records["stamps"][:-1] == Stamp.ALL_KERNEL).all()
+
+
+@pytest.mark.parametrize("step", [-3_600_000 * MS, -50 * MS, 50 * MS, 3_600_000 * MS])
+def test_a_step_of_the_wall_clock_loses_nothing(step: int) -> None:
+    line = MemoryLine(lambda _seq: CLEAN, utc_step=(25 * MS + 1, step))
+    records = line.run(60)
+    assert (records["fate"] == Fate.RECEIVED).all()
+    assert line.sender.counters.late == 0
+
+
+def test_packets_the_host_did_not_send_are_no_losses() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    records = line.run(30, unsent=(0, 7, 29))
+    assert np.flatnonzero(records["fate"] == Fate.UNSENT).tolist() == [0, 7, 29]
+    assert (records["sent_ns"][[0, 7, 29]] == ABSENT).all()
+    assert (records["intended_ns"] != ABSENT).all()
+
+
+def test_memory_is_the_horizon_and_not_the_run() -> None:
+    line = MemoryLine(treatments({700: LOST_THERE}), capacity=256, timeout_ns=50 * MS)
+    records = line.run(3000)
+    assert len(line.sender._ring) == 256
+    assert records["seq"].tolist() == list(range(3000))
+    assert max(map(len, line.chunks)) <= 256
+
+
+def test_records_do_not_change_after_they_were_handed_out() -> None:
+    line = MemoryLine(lambda _seq: CLEAN, capacity=256)
+    line.run(300)
+    first = line.chunks[2].copy()
+    for seq in range(300, 900):
+        line.sender.depart(np.array([0]), 0, seq * MS)
+        line.sender.settle((seq + 500) * MS)
+    assert (line.chunks[2] == first).all()
+
+
+def test_room_is_what_window_and_ring_leave() -> None:
+    line = MemoryLine(lambda _seq: LOST_THERE, capacity=64, timeout_ns=10 * MS)
+    sender = line.sender
+    sender.depart(np.zeros(40, np.int64), 0, 0)
+    assert (sender.in_flight, sender.room()) == (40, 24)
+    sender.depart(np.zeros(24, np.int64), 0, 5 * MS)
+    assert sender.room() == 0
+    sender.give_up_before(5 * MS)  # an outage: the older ones no longer fill any buffer
+    assert (sender.in_flight, sender.pending) == (24, 64)
+    assert sender.room() == 0  # but the ring still holds them
+    assert len(sender.settle(11 * MS)) == 40
+    assert sender.room() == 40
+
+
+def test_a_loss_does_not_hold_the_window() -> None:
+    line = MemoryLine(treatments(dict.fromkeys(range(0, 40, 2), LOST_BACK)))
+    line.run(40)
+    assert line.sender.in_flight == 0
+
+
+fates = st.sampled_from(
+    [
+        CLEAN,
+        CLEAN,
+        CLEAN,
+        LOST_THERE,
+        LOST_BACK,
+        Treatment(there=(MS, 3 * MS)),
+        Treatment(back=(MS, 3 * MS)),
+        Treatment(there=(7 * MS,)),
+        Treatment(back=(7 * MS,)),
+        Treatment(back=(150 * MS,)),
+        Treatment(there=(150 * MS,)),
+    ]
+)
+
+
+@given(st.lists(fates, min_size=1, max_size=120), st.sampled_from([0, 2**32 - 60, 2**40]))
+@settings(max_examples=60, deadline=None)
+def test_whatever_the_line_does_the_records_tell_it(plan: list[Treatment], first: int) -> None:
+    line = MemoryLine(lambda seq: plan[seq - first], first_seq=first)
+    records = line.run(len(plan))
+    assert records["seq"].tolist() == list(range(first, first + len(plan)))  # each exactly once, in order
+    in_time = [bool(p.there and p.back) and min(p.there) + min(p.back) <= 100 * MS for p in plan]
+    assert (records["fate"] == Fate.RECEIVED).tolist() == in_time
+    # a bitmap read at the end knows arrivals after the timeout as well: they did reach the far end
+    while line._events:
+        line.now = line._events[0][0]
+        line._happen()
+    records = attributed(line, records)
+    assert (records["fate"] == Fate.LOST_FORWARD).tolist() == [not p.there for p in plan]
+    received = records["fate"] == Fate.RECEIVED
+    assert (records["received_ns"][received] - records["sent_ns"][received] > 0).all()
+    kernel = records["stamps"] == Stamp.ALL_KERNEL
+    rtt = (records["received_ns"] - records["sent_ns"]) - (records["far_sent_ns"] - records["far_received_ns"])
+    assert all(rtt[i] == min(p.there) + min(p.back) - 2 * TX_DELAY for i, p in enumerate(plan) if kernel[i])
+
+
+@given(st.binary(max_size=200), st.integers(44, 100))
+@settings(max_examples=200)
+def test_no_bytes_upset_a_session(data: bytes, size: int) -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    records = line.run(5)
+    before = line.sender.figures(), records.copy()
+    packets = np.resize(np.frombuffer(data or b"\0", np.uint8), (3, size)).copy()
+    nothing = np.zeros(3, np.uint8)
+    line.sender.receive(packets, np.full(3, ABSENT), nothing, nothing, UTC, line.now)
+    after = line.sender.figures()
+    strays = ("late", "late_copies", "malformed", "unknown")
+    assert sum(after[k] for k in strays) == sum(before[0][k] for k in strays) + 3
+    admitted = line.reflector.admit(packets, np.ones(3, bool), line.now)
+    if admitted.any():
+        line.reflector.answer(packets[admitted], np.full(int(admitted.sum()), UTC), nothing[admitted], UTC)
+    assert line.reflector.counters.answered + line.reflector.counters.malformed + line.reflector.counters.wrong_ssid == 8
+
+
+# ---- the reflector's refusals
+
+
+def requests(*seqs: int, ssid: int = 7, size: int = 64) -> np.ndarray:
+    packets = np.tile(request_template(size, ssid=ssid), (len(seqs), 1))
+    sender_rows(packets)["sequence"] = seqs
+    return packets
+
+
+def test_strangers_other_sessions_and_scraps_are_counted_and_not_answered() -> None:
+    reflector = MemoryLine(lambda _seq: CLEAN).reflector
+    everyone, nobody = np.ones(2, bool), np.zeros(2, bool)
+    assert not reflector.admit(requests(0, 1), nobody, 0).any()
+    assert not reflector.admit(requests(0, 1, ssid=8), everyone, 0).any()
+    assert not reflector.admit(np.zeros((2, 43), np.uint8), everyone, 0).any()
+    assert not reflector.admit(np.zeros((2, 0), np.uint8), everyone, 0).any()
+    corrupt = requests(0, 1)
+    sender_rows(corrupt)["error"] = 0
+    assert not reflector.admit(corrupt, everyone, 0).any()
+    assert not reflector.admit(requests(10**7, 2**31), everyone, 0).any()  # beyond what the session may ever send
+    figures = reflector.figures()
+    assert (figures["foreign"], figures["wrong_ssid"], figures["malformed"]) == (2, 2, 8)
+    assert reflector.admit(requests(0, 1), everyone, 0).all()
+
+
+def test_caps_are_the_reflectors_own() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    reflector = type(line.reflector)(
+        type(line.reflector.settings)(
+            ssid=7, max_pps=1000, max_packets=500, max_bytes=10**9, error=line.reflector.settings.error
+        )
+    )
+    everyone = np.ones(300, bool)
+    assert reflector.admit(requests(*range(300)), everyone, 0).sum() == 250  # a quarter of a second at once
+    assert reflector.admit(requests(*range(300)), everyone, 100 * MS).sum() == 100
+    assert reflector.admit(requests(*range(300)), everyone, 10_000 * MS).sum() == 150  # the total is spent
+    assert reflector.counters.over_cap == 50 + 200 + 150
+
+
+def test_bytes_are_capped_too() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    settings_ = line.reflector.settings
+    reflector = type(line.reflector)(
+        type(settings_)(ssid=7, max_pps=10**6, max_packets=10**6, max_bytes=640, error=settings_.error)
+    )
+    packets = requests(*range(20))
+    admitted = reflector.admit(packets, np.ones(20, bool), 0)
+    assert admitted.sum() == 10
+    reflector.answer(packets[admitted], np.full(10, UTC), np.zeros(10, np.uint8), UTC)
+    assert not reflector.admit(requests(20), np.ones(1, bool), 0).any()
+
+
+def test_the_bitmap_grows_and_answers_for_any_stretch() -> None:
+    reflector = MemoryLine(lambda _seq: CLEAN).reflector
+    for seq in (0, 9, 100_000):
+        packets = requests(seq)
+        assert reflector.admit(packets, np.ones(1, bool), 0).all()
+        reflector.answer(packets, np.array([UTC]), np.zeros(1, np.uint8), UTC)
+    assert reflector.arrived(0, 10) == bytes([0b1, 0b10])
+    assert reflector.arrived(9, 3) == bytes([0b1])
+    assert reflector.arrived(99_999, 2) == bytes([0b10])
+    assert reflector.arrived(10**8, 8) == bytes(1)
+    assert reflector.arrived(0, 0) == b""
+
+
+def test_one_number_twice_in_a_batch_is_one_duplicate() -> None:
+    reflector = MemoryLine(lambda _seq: CLEAN).reflector
+    packets = requests(3, 4, 3, 3)
+    reflector.admit(packets, np.ones(4, bool), 0)
+    reflector.answer(packets, np.full(4, UTC), np.zeros(4, np.uint8), UTC)
+    again = requests(5, 4)
+    reflector.answer(again, np.full(2, UTC), np.zeros(2, np.uint8), UTC)
+    assert reflector.counters.duplicates == 3
+
+
+def test_stamps_a_burst_left_behind_do_not_delay_those_after_it() -> None:
+    reflector = MemoryLine(lambda _seq: CLEAN).reflector
+    reflector.transmitted(np.arange(40), np.full(40, UTC))
+    for number, now in ((40, UTC + 100 * MS), (41, UTC + 200 * MS)):
+        packets = requests(number)
+        reflector.answer(packets, np.array([now]), np.zeros(1, np.uint8), now)
+        reflector.transmitted(np.array([number]), np.array([now]))
+        assert sender_rows(packets)["follow_up_sequence"][0] == (39 if number == 40 else 40)
+    assert [number for number, _ in reflector.stamps_left()] == [*range(39), 41]
+
+
+def test_attribution_needs_a_bitmap_that_covers_the_losses() -> None:
+    records = MemoryLine(treatments({3: LOST_THERE})).run(20)
+    for first, bitmap in ((4, bytes(4)), (0, b"")):
+        with pytest.raises(InputError):
+            attribute(records.copy(), first, bitmap)
+    received = records[records["fate"] == Fate.RECEIVED]
+    attribute(received, 0, b"")  # nothing lost, nothing to know
