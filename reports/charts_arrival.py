@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 from linkqual.reports import series
 from linkqual.reports.drawing import ROWS, Ink, figure
-from linkqual.reports.marks import COLOURS, Picture, few, layered, level, line, x_axis
+from linkqual.reports.marks import COLOURS, Picture, few, layered, level, line, scale, x_axis
 
 from linkqual.model import Direction, LossEvent, Measurement, Objective
 from linkqual.units import format_count, format_rate
@@ -24,13 +24,13 @@ def loss_over_time(events: Sequence[LossEvent], way: Direction, start_ns: int, e
     time = series.time_axis(end_ns - start_ns)
     rows = [{"t": time.of(event.start_ns - start_ns), "n": event.packets, "zero": 0.7} for event in mine]
     top = max(event.packets for event in mine)
-    scale = alt.Scale(type="log", domain=[0.7, max(10, top * 1.3)], nice=False)
+    on = alt.Scale(type="log", domain=[0.7, max(10, top * 1.3)], nice=False)
     ticks = [10**power for power in range(len(str(max(10, top))))]
 
     def draw(width: int) -> Any:
         base = alt.Chart(ROWS).encode(
             x=x_axis("t", f"{time.unit} since start", width, [0, time.of(end_ns - start_ns) or 1]),
-            y=alt.Y("n:Q", title="packets", scale=scale, axis=alt.Axis(values=ticks, format=",d")),
+            y=alt.Y("n:Q", title="packets", scale=on, axis=alt.Axis(values=ticks, format=",d")),
         )
         stem = base.mark_rule(color=str(COLOURS[way]), strokeWidth=1.5).encode(y2="zero:Q")
         head = base.mark_point(color=str(COLOURS[way]), filled=True, size=26, opacity=1)
@@ -69,14 +69,14 @@ def throughput_over_time(
         for r in results
         for second, value in enumerate((*r.warmup_bps, *r.receiver_bps))
     ]
-    scale = alt.Scale(zero=True, nice=True)
+    on = scale([0.0, axis.of(top)], zero=True)
 
     def draw(width: int) -> Any:
         layers = [
             line(
                 str(r.streams),
                 axis.unit,
-                scale,
+                on,
                 COLOURS[way],
                 strokeWidth=2.4 if many else 1.4,
                 strokeDash=[] if many else [4, 2],

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 from linkqual.reports import series
 from linkqual.reports.drawing import NARROW, Ink, Rows, figure
-from linkqual.reports.marks import COLOURS, DASHES, Picture, few, layered, level, line, x_axis, y_axis
+from linkqual.reports.marks import COLOURS, DASHES, Picture, few, layered, level, line, scale, x_axis, y_axis
 from linkqual.reports.wording import number
 
 from linkqual.metrics import quantile as quantile_of
@@ -40,16 +40,14 @@ def round_trip_over_time(stamp: StampResult, limit: Objective | None) -> Picture
     ceiling = limit.limit if limit and limit.limit else None
     low, high = _least(s.rtt_min_ns for s in known), _largest(s.rtt_max_ns for s in known)
     shown = ceiling is not None and ceiling <= high + 3 * (high - low)
-    scale = alt.Scale(zero=False, nice=True)
+    on = scale([axis.of(low), axis.of(high)])
 
     def draw(width: int) -> Any:
         band = (
-            alt.Chart()
-            .mark_area(color=str(Ink.ROUND), opacity=0.28)
-            .encode(y=y_axis("min", axis.unit, scale), y2="p99:Q")
+            alt.Chart().mark_area(color=str(Ink.ROUND), opacity=0.28).encode(y=y_axis("min", axis.unit, on), y2="p99:Q")
         )
-        median = line("p50", axis.unit, scale, Ink.ROUND)
-        most = line("max", axis.unit, scale, Ink.ROUND, strokeWidth=0.8, opacity=0.75)
+        median = line("p50", axis.unit, on, Ink.ROUND)
+        most = line("max", axis.unit, on, Ink.ROUND, strokeWidth=0.8, opacity=0.75)
         layers = [band, median, most]
         if shown and limit and ceiling is not None:
             layers += level(axis.of(ceiling) or 0.0, f"limit {limit.statistic} {number(ceiling, 'ns')}")
@@ -78,11 +76,11 @@ def variation_over_time(stamp: StampResult) -> Picture | None:
     for way, values in ways.items():
         for row, value in zip(rows, values, strict=True):
             row[str(way)] = axis.of(value)
-    scale = alt.Scale(zero=True)
+    on = scale([axis.of(v) for top in tops.values() for v in top], zero=True)
 
     def draw(width: int) -> Any:
         lines = [
-            line(str(way), axis.unit, scale, COLOURS[way], strokeDash=DASHES[way]) for way, top in tops.items() if top
+            line(str(way), axis.unit, on, COLOURS[way], strokeDash=DASHES[way]) for way, top in tops.items() if top
         ]
         return layered(lines, width, 170, x_axis("t", f"{time.unit} since start", width))
 
@@ -130,18 +128,15 @@ def _tails(
     if not ways:
         return None
     top = max(points[-1][1] for points in ways.values())
-    marks = [
-        (series.nines(q), o)
-        for o in objectives
-        if o.limit is not None and (q := quantile_of(o.statistic)) is not None and o.limit <= 3 * top
-    ]
+    asked = [(series.nines(q), o) for o in objectives if o.limit and (q := quantile_of(o.statistic)) is not None]
+    marks = [(x, o) for x, o in asked if o.limit is not None and o.limit <= 3 * top]
     axis = series.duration_axis([top, *(o.limit for _, o in marks)])
     rows = [{"x": round(x, 4), str(way): axis.of(value)} for way, points in ways.items() for x, value in points]
     flags = [
         {"x": x, "v": axis.of(o.limit), "w": f"limit {number(o.limit, 'ns')}"}
         for x, o in {(x, o.limit): (x, o) for x, o in marks}.values()
     ]
-    scale = alt.Scale(zero=zero, nice=True)
+    on = scale([axis.of(v) for points in ways.values() for _, v in points] + [f["v"] for f in flags], zero=zero)
     labels = " : ".join(
         f"datum.value == {place:.6g} ? '{label}'" for place, label in zip(_PLACES, _PLACE_NAMES, strict=True)
     )
@@ -155,7 +150,7 @@ def _tails(
             axis=alt.Axis(values=[float(f"{p:.6g}") for p in places], labelExpr=f"{labels} : ''", grid=True),
         )
         layers = [
-            line(str(way), axis.unit, scale, COLOURS[way], strokeDash=DASHES[way], strokeWidth=2).transform_filter(
+            line(str(way), axis.unit, on, COLOURS[way], strokeDash=DASHES[way], strokeWidth=2).transform_filter(
                 f"isValid(datum['{way}'])"
             )
             for way in ways
@@ -169,7 +164,7 @@ def _tails(
         return layered(layers, width, 230, x)
 
     words = f"{title}, distribution: " + "; ".join(_said(way, points) for way, points in ways.items()) + "."
-    return Picture(figure(draw, rows, name, words), words)
+    return Picture(figure(draw, rows, name, words), words, "drawn" if marks else "beyond" if asked else "")
 
 
 def _said(way: Direction, points: list[tuple[float, int]]) -> str:

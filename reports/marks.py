@@ -22,6 +22,7 @@ class Picture:
 
     svg: Markup
     alternative: str  # what a reader who cannot see it is told
+    limit: str = ""  # "drawn", "beyond" (so far off that it would flatten the picture), "" (none given)
 
 
 def few(rows: Rows) -> Any:
@@ -31,19 +32,30 @@ def few(rows: Rows) -> Any:
 
 def x_axis(field: str, title: str, width: int, domain: Sequence[float] | None = None) -> Any:
     """A level axis of numbers, with fewer ticks on a phone."""
-    scale = alt.Scale(domain=list(domain), nice=False) if domain else alt.Scale(nice=False)
-    return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4 if width <= NARROW else 9))
+    on = alt.Scale(domain=list(domain), nice=False) if domain else alt.Scale(nice=False)
+    return alt.X(f"{field}:Q", title=title, scale=on, axis=alt.Axis(tickCount=4 if width <= NARROW else 9))
 
 
-def y_axis(field: str, title: str, scale: Any) -> Any:
+def y_axis(field: str, title: str, on: Any) -> Any:
     """An upright axis; its title (the unit) stands above it."""
-    return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
+    return alt.Y(f"{field}:Q", title=title, scale=on, axis=alt.Axis(tickCount=5))
 
 
-def line(field: str, title: str, scale: Any, ink: Ink, **mark: Any) -> Any:
+def scale(values: Sequence[float | None], *, zero: bool = False) -> Any:
+    """From zero or from the least value; a flat line gets room of its own instead of an axis without numbers."""
+    known = [value for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    if low < high or (zero and high > 0):
+        return alt.Scale(zero=zero, nice=True)
+    if high == 0:
+        return alt.Scale(domain=[0, 1])
+    return alt.Scale(domain=[0.9 * high, 1.1 * high], nice=True)
+
+
+def line(field: str, title: str, on: Any, ink: Ink, **mark: Any) -> Any:
     """A line of one field of the rows, broken where it has no value."""
     style = {"strokeWidth": 1.6, "strokeJoin": "round"} | mark
-    return alt.Chart().mark_line(color=str(ink), **style).encode(y=y_axis(field, title, scale))
+    return alt.Chart().mark_line(color=str(ink), **style).encode(y=y_axis(field, title, on))
 
 
 def level(value: float, words: str, ink: Ink = Ink.LIMIT, *, above: bool = True) -> list[Any]:

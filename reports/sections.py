@@ -8,7 +8,7 @@ from typing import Any
 
 from linkqual.reports import charts_arrival, charts_delay, wording
 from linkqual.reports.marks import Picture
-from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, hops
+from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
 
 from linkqual.metrics import METRICS
 from linkqual.model import (
@@ -39,7 +39,8 @@ def sections(q: Qualification) -> dict[str, Any]:
         "headline": wording.headline(q),
         "findings": wording.findings_of(q),
         "confidence": confidence(q),
-        "deciding": wording.remarks(q, {wording.outcome_of(q)} - {Outcome.PASS, Outcome.NOT_JUDGED}),
+        "deciding": wording.remarks(q, {wording.outcome_of(q)} - {Outcome.PASS, Outcome.NOT_JUDGED}, required=True),
+        "judged": sum(finding.objective.required for finding in wording.findings_of(q)),
         "troubles": wording.troubles(q),
         "stamped": stamped,
         "stamp": stamp,
@@ -54,6 +55,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "decided": {d.objective: d for d in decisions(q)},
         "lateness": lateness(stamp),
         "used_metrics": [METRICS[n] for n in dict.fromkeys(o.metric for o in q.plan.objectives) if n in METRICS],
+        "objectives": grouped(q.plan.objectives or q.profile.objectives),
         "truth": list(flat(q.truth)),
         "missing_reason": {probe: missing(q, probe) for probe in ("stamp", "ping", "throughput", "path")},
     }

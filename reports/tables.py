@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from linkqual.reports import series, wording
 
 from linkqual.metrics import METRICS
-from linkqual.model import Conditions, Direction, Hop, PathResult, StampResult, ThroughputResult, Trace
+from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, ThroughputResult, Trace
 from linkqual.stats.histogram import mean, quantile
 
 QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))
@@ -158,3 +159,14 @@ def _by_place(forward: Trace, reverse: Trace) -> tuple[tuple[int | None, int | N
     b = [hop.ttl for hop in reversed(reverse.hops)]
     length = max(len(a), len(b))
     return tuple((a[at] if at < len(a) else None, b[at] if at < len(b) else None) for at in range(length))
+
+
+# ---- profile
+
+
+def grouped(objectives: Sequence[Objective]) -> list[tuple[Objective, tuple[Direction, ...]]]:
+    """Red lines that differ in nothing but their direction, once, with all their directions."""
+    groups: dict[Objective, list[Direction]] = {}
+    for objective in objectives:
+        groups.setdefault(replace(objective, direction=Direction.ROUND_TRIP), []).append(objective.direction)
+    return [(objective, tuple(ways)) for objective, ways in groups.items()]

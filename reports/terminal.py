@@ -159,7 +159,8 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
 def _sentences(q: Qualification, style: _Style) -> list[str]:
     lines: list[str] = []
     for remark in wording.remarks(q, (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.NO_DATA)):
-        head = f"{style.symbol(remark.outcome)} {style.text(remark.subject(len(wording.findings_of(q))))}:"
+        subject = style.text(remark.subject(len(wording.findings_of(q))))
+        head = f"{style.symbol(remark.outcome)} {subject}:" if subject else style.symbol(remark.outcome)
         found = wrap(f"{head} {style.text(remark.because)}", style.width, "", "  ")
         lines += _painted(found, head, f"1;{_COLOURS[remark.outcome]}", style)
         if remark.decide:

@@ -74,18 +74,27 @@ def interval_words(estimate: Estimate | None) -> str:
     """ "11.1–11.4 ms", "≤ 9e-6" (nothing known below), "≥ 9.3 Gbit/s"; "" without an interval."""
     if estimate is None or (estimate.low is None and estimate.high is None):
         return ""
-    low, high = number(estimate.low, estimate.unit), number(estimate.high, estimate.unit)
+    low, high = _alike(estimate)
     if estimate.low is None or (estimate.unit == "ratio" and not estimate.low):
         return f"≤ {high}"
     if estimate.high is None:
-        return f"≥ {low}"
+        return f"≥ {low}" if estimate.low > 0 else "no upper bound"
     if low == high:
-        return f"= {low}" if estimate.low == estimate.high else low
+        return low
     low_number, _, low_unit = low.partition(" ")
     _, _, high_unit = high.partition(" ")
     if low_unit and low_unit == high_unit:
         return f"{low_number}–{high}"
     return f"{low} … {high}"
+
+
+def _alike(estimate: Estimate) -> tuple[str, str]:
+    """Both ends in one notation: two ratios both as powers of ten when one of them must be."""
+    low, high = number(estimate.low, estimate.unit), number(estimate.high, estimate.unit)
+    if estimate.unit == "ratio" and estimate.low and estimate.high and low.endswith("%") != high.endswith("%"):
+        powers = (f"{end:.2e}".split("e") for end in (estimate.low, estimate.high))
+        low, high = (f"{float(mantissa):g}e{int(exponent)}" for mantissa, exponent in powers)
+    return low, high
 
 
 def value_words(finding: Finding) -> str:
@@ -145,9 +154,15 @@ class Remark:
     decide: str
 
     def subject(self, total: int) -> str:
-        """ "loss, forward and reverse", "loss, forward; reordered, forward"; all `total` findings are not listed."""
+        """ "loss, forward and reverse", "loss, forward; reordered, forward"; all `total` findings are not listed.
+
+        "" when the sentence names its red line itself.
+        """
+        objective = self.findings[0].objective
+        if len(self.findings) == 1 and metric_title(objective) in self.because[: 2 * len(metric_title(objective)) + 20]:
+            return ""
         if len(self.findings) == total > 2:
-            return f"all {total} findings"
+            return f"all {total} red lines"
         directions: dict[str, list[str]] = {}
         for finding in self.findings:
             names = directions.setdefault(metric_title(finding.objective), [])
@@ -156,10 +171,15 @@ class Remark:
         return "; ".join(", ".join(filter(None, (title, " and ".join(names)))) for title, names in directions.items())
 
 
-def remarks(qualification: Qualification, outcomes: Iterable[Outcome]) -> list[Remark]:
-    """The sentences of the findings with these outcomes, equal ones once, in the order of the profile."""
+def remarks(qualification: Qualification, outcomes: Iterable[Outcome], *, required: bool = False) -> list[Remark]:
+    """The sentences of the findings with these outcomes, equal ones once, in the order of the profile.
+
+    `required`: only of those that decide the verdict.
+    """
     groups: dict[tuple[Outcome, str, str], list[Finding]] = {}
     for finding in findings_of(qualification):
+        if required and not finding.objective.required:
+            continue
         groups.setdefault((finding.outcome, finding.because, finding.decide), []).append(finding)
     wanted = frozenset(outcomes)
     return [Remark(tuple(found), *key) for key, found in groups.items() if key[0] in wanted]
