@@ -185,7 +185,7 @@ def _totals(text: str) -> dict[str, Json]:
 
     try:
         known = TestResult(text)
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, TypeError):
         return {}
     return {
         "sent_bytes": _count(known.sent_bytes),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import socket
 import time
+import warnings
 
 from linkqual.probes.bench import Bench, Progress
 
@@ -17,6 +18,7 @@ from linkqual.errors import HostError
 from linkqual.model import Fault, Json, Measurement, PingResult, Step
 from linkqual.net import child
 
+OVERTIME_S = 10.0  # for the name, the start, and the last answer
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 _EXTRA = re.compile(r"\+(\d+) (duplicates|corrupted|errors)")
@@ -29,7 +31,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
     try:
         ended = child.run(
             _command(step, bench),
-            timeout_s=step.duration_ns / NS_PER_S + 10,
+            timeout_s=step.duration_ns / NS_PER_S + OVERTIME_S,
             stop=lambda: "interrupted" if bench.interrupted() else "",
             tick=_teller(step, bench),
         )
@@ -53,7 +55,9 @@ def read(text: str) -> PingResult | Fault:
     from pingparsing import PingParsing
 
     try:
-        stats = PingParsing().parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a parser the parser is built on
+            stats = PingParsing().parse(text)
         sent, received = stats.packet_transmit, stats.packet_receive
         replies = [reply for reply in stats.icmp_replies if "time" in reply]
     except Exception as error:  # the parser has no base class for its complaints
@@ -61,7 +65,7 @@ def read(text: str) -> PingResult | Fault:
     if sent is None or received is None:
         return Fault("damaged-output", "ping wrote no closing statistics", _KEPT)
     extras = {name: int(count) for count, name in _EXTRA.findall(text.rpartition("ping statistics")[2])}
-    numbers = _unwrapped([int(reply["icmp_seq"]) for reply in replies])
+    numbers = unwrapped([int(reply["icmp_seq"]) for reply in replies])
     answered = set(numbers)
     return PingResult(
         sent=sent,
@@ -109,7 +113,7 @@ def _teller(step: Step, bench: Bench) -> Json:
     return tell
 
 
-def _unwrapped(numbers: list[int]) -> list[int]:
+def unwrapped(numbers: list[int]) -> list[int]:
     """icmp_seq has 16 bits: the nearest number to the one before (the first is 1)."""
     found, last = [], 1
     for number in numbers:

@@ -214,12 +214,14 @@ def _read(load: _Load, near_text: str, far_text: str | Fault) -> _Block:
         near=near if isinstance(near, Report) else None,
         far=far if isinstance(far, Report) else None,
     )
-    if isinstance(near, Fault):
+    if isinstance(far, Fault) and far.kind == "cap":
+        block.fault = far
+    elif isinstance(near, Fault):
         block.fault = near
     elif near.error:
         block.fault = iperf3_output.fault_of(near.error)
     elif isinstance(far, Fault):
-        block.fault = far if load.forward or far.kind in ("peer-lost", "cap") else None
+        block.fault = far if load.forward or far.kind == "peer-lost" else None
     elif load.forward and far.error:
         block.fault = iperf3_output.fault_of(far.error)
     if block.far is not None and _stranger(block.far.accepted_from, load.control.near_address):
