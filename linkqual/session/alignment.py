@@ -77,20 +77,13 @@ def _score(routers: Routers, i: int, j: int) -> float:
     here, other = routers.there[i], routers.back[j]
     sent_there = routers.there_egress[i] if routers.there_egress else None
     sent_back = routers.back_egress[j] if routers.back_egress else None
-    named = [(a, b) for a, b in ((here, other), (sent_there, other), (sent_back, here)) if a and b]
-    if any(a == b for a, b in named):
+    if any(a and a == b for a, b in ((here, other), (sent_there, other), (sent_back, here))):
         return _SAME
-    if len(named) > 1 or (named and named != [(here, other)]):  # Record Route names another router
-        return _NOTHING
-    sides = _sides(routers, i, j)
-    if sides:
-        return _BOTH_SIDES if sides == 2 else _ONE_SIDE
-    return _NOTHING if here and other else _SILENT
-
-
-def _sides(routers: Routers, i: int, j: int) -> int:
-    """On how many sides the links beside router i of one list and j of the other show their two ends."""
-    here, other = routers.there[i], routers.back[j]
     before = routers.back[j - 1] if j else routers.near
     after = routers.there[i + 1] if i + 1 < len(routers.there) else routers.far
-    return bool(here and before and mates(here, before)) + bool(other and after and mates(other, after))
+    # a link on which one direction was recorded to leave elsewhere joins nothing
+    near_side = here and before and mates(here, before) and sent_back in {None, here}
+    far_side = other and after and mates(other, after) and sent_there in {None, other}
+    if near_side or far_side:
+        return _BOTH_SIDES if near_side and far_side else _ONE_SIDE
+    return _NOTHING if here and other else _SILENT

@@ -11,7 +11,7 @@ import pytest
 
 from linkqual.model import Fault, Hop, Trace
 from linkqual.session import symmetry
-from linkqual.session.alignment import Routers, mates
+from linkqual.session.alignment import Routers, align, mates
 from linkqual.session.symmetry import Link, compare, judge, links
 
 NEAR, FAR = "10.0.0.1", "10.0.9.2"
@@ -91,6 +91,21 @@ def test_a_parallel_link() -> None:
     assert verdict == "asymmetric"
     assert "between hop 2 and hop 3" in because
     assert "parallel link" in because
+
+
+def test_where_recorded_routes_part_the_routers_on_both_ways_stay_paired() -> None:
+    """forward a b c, return c y x w a: every router answers from the interface the probe came in by."""
+    there = ["10.0.0.2", "10.0.1.2", "10.0.2.2"]
+    back = ["10.0.8.1", "10.0.7.1", "10.0.6.1", "10.0.5.1", "10.0.9.1"]
+    sent_there = ["10.0.1.1", "10.0.2.1", None]
+    sent_back = [None, "10.0.8.2", "10.0.7.2", "10.0.6.2", "10.0.5.2"]
+    routers = Routers(there, back, sent_there, sent_back, NEAR, FAR)
+    aligned = align(routers)
+    assert aligned[0] == (0, 0)
+    assert aligned[-1] == (2, 4)
+    verdict, because = judge(routers)
+    assert verdict == "asymmetric"
+    assert because.endswith("(forward only: 10.0.1.2; return only: 10.0.7.1, 10.0.6.1, 10.0.5.1)")
 
 
 @pytest.mark.parametrize("silent", [(0,), (1,), (3,), (1, 2), (0, 1, 2, 3)])
