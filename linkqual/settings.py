@@ -116,7 +116,6 @@ def read_tree(text: str, complaints: Complaints) -> Mapping:
     """The mapping a settings file holds. Duplicate keys are collected; what makes the rest unreadable raises InputError."""
     if len(text) > MAX_BYTES:
         complaints.fatal(1, "", f"the file has {len(text):,} characters", f"at most {MAX_BYTES:,}")
-    text = text.removeprefix("\ufeff")
     try:
         events = YAML(typ="safe", pure=True).parse(text)
         root = _document(iter(events), complaints)

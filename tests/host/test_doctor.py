@@ -42,6 +42,12 @@ def test_a_healthy_host(healthy: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert describe(checks)[-1] == "the default test can run: linkqual test"
 
 
+def test_only_what_is_needed_can_refuse_the_default_test() -> None:
+    spare, needed = (Check("x", State.MISSING, "gone", "no x", needed=needed) for needed in (False, True))
+    assert ready([spare])
+    assert not ready([spare, needed])
+
+
 def test_this_host_is_looked_at_for_real() -> None:
     checks = examine()
     assert len({check.name for check in checks}) == len(checks) >= 15
