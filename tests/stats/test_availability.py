@@ -49,6 +49,7 @@ def test_no_data_is_neither_up_nor_down():
     states = a.states(*seconds_of("..x?h1"))
     assert states.tolist() == [a.State.UP, a.State.UP, a.State.DOWN, a.State.NO_DATA, a.State.UP, a.State.UP]
     assert a.states(*seconds_of("h1"), threshold=0.5).tolist() == [a.State.DOWN, a.State.UP]
+    assert a.states(*seconds_of(".1"), threshold=0.0).tolist() == [a.State.UP, a.State.DOWN]  # loss-free seconds
     assert a.states([3], [3], least=5).tolist() == [a.State.NO_DATA]
 
 
@@ -152,6 +153,7 @@ def test_the_state_stays_where_the_look_ahead_is_incomplete():
         ("." * 5 + "x" * 10 + "." * 10, 0, 0, 10),
         ("." * 5 + "x" * 10 + "." * 9 + "x" + "." * 10, 0, 0, 20),
         ("1" + "x" * 12 + "." * 12 + "1", 2, 0, 12),  # other counters stand still in unavailable time
+        ("x" * 10 + "?" * 12 + "x" * 3, 0, 0, 13),  # nor of ten good ones
         ("x" * 5 + "???" + "x" * 5, 10, 10, 0),  # a hole in the data is no proof of ten in a row
     ],
 )

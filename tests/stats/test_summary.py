@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from linkqual.model import Direction, Edge, Objective, Summary
 from linkqual.records import ABSENT, Fate, Stamp
-from linkqual.stats import histogram, loss, query, slices
+from linkqual.stats import arrivals, histogram, loss, query
 from linkqual.stats.histogram import quantile
+from linkqual.stats.reorder import reordered
 from linkqual.stats.summary import Summarizer, merge
 
 F, R, RT = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
@@ -248,6 +249,20 @@ def test_reordering_on_the_way_there_is_not_charged_to_the_way_back(stream):
     assert found.reordered_reverse == 0
 
 
+def test_reordering_in_batches_is_reordering_in_one_go(stream, monkeypatch):
+    monkeypatch.setattr(arrivals, "HOLD", 64)
+    monkeypatch.setattr(arrivals, "BATCH", 128)
+    made = stream(5000, 24, pace_ns=50_000, jitter_ns=100_000)
+    order = np.argsort(made["arrival"])
+    for chunk in (50, 64, 1000):
+        found = arrivals.Arrivals()
+        for part in np.split(made, range(chunk, 5000, chunk)):
+            found.add(part["far_seq"], part["arrival"], part["received_ns"])
+            found.closed()
+        assert found.closed().reordered == reordered(made["far_seq"][order]).sum() > 500
+        assert found.closed().count == 5000
+
+
 def test_one_straggler_is_one_reordered_packet_wherever_the_stream_is_cut(stream):
     made = stream(100, 12, jitter_ns=0)
     order = np.r_[0:50, 51:61, 50, 61:100]  # packet 50 arrives ten late
@@ -261,10 +276,10 @@ def test_one_straggler_is_one_reordered_packet_wherever_the_stream_is_cut(stream
 
 
 def test_a_long_run_keeps_to_its_slices_events_and_edges(stream):
-    made = stream(60_000, 13, pace_ns=10_000_000, loss_forward=0.05)
+    made = stream(26_000, 13, pace_ns=10_000_000, loss_forward=0.08)
     found = summarise(made)
-    assert len(found.slices) <= slices.MAX_SLICES < 2 * len(found.slices)
-    assert found.slice_ns == 1_600_000_000  # 100 ms doubled four times for 600 s
+    assert found.slice_ns == 800_000_000  # 260 s make 650 slices of 400 ms
+    assert 325 <= len(found.slices) <= 326
     assert sum(piece.sent for piece in found.slices) == found.sent
     assert sum(piece.lost_forward for piece in found.slices) == found.lost_forward
     assert min(piece.rtt_min_ns for piece in found.slices) == found.round_trip_delay.minimum
@@ -316,6 +331,29 @@ def test_loss_events_by_run_and_by_cluster(stream):
     assert next((e.first_seq, e.last_seq, e.packets) for e in clusters) == (10, 15, 4)
     assert runs[0].start_ns == made["sent_ns"][10]
     assert runs[0].duration_ns == made["sent_ns"][12] - made["sent_ns"][10]
+
+
+@pytest.mark.parametrize("gap", [1, 4])
+@pytest.mark.parametrize("cut", [9, 10, 12, 13, 14, 16, 30])
+def test_a_loss_event_across_the_cut_is_one(stream, cut, gap):
+    made = stream(60, 16, jitter_ns=0)
+    made["fate"][[10, 11, 12, 13, 16, 40]] = Fate.LOST_FORWARD
+    made["fate"][[14, 15]] = Fate.LOST
+    whole = summarise(made, gap=gap)
+    assert_same(merge(*(summarise(part, gap=gap) for part in np.split(made, [cut]))), whole)
+    assert len(whole.loss_events) == (4 if gap == 1 else 3)
+
+
+def test_pdv_of_merged_slices_counts_from_the_smallest_delay_of_both(stream):
+    made = stream(2000, 23, offset_ns=10**9)
+    made["far_received_ns"][:1000] += 3_000_000  # the line is slower at first
+    made["far_sent_ns"][:1000] += 3_000_000
+    made["received_ns"][:1000] += 3_000_000
+    whole = summarise(made)
+    cut = int(np.searchsorted(made["sent_ns"], whole.slices[10].start_ns))
+    merged = merge(*(summarise(part) for part in np.split(made, [cut])))
+    assert merged.slices == whole.slices
+    assert merged.slices[0].forward_pdv_p99_ns > 3_000_000 > merged.slices[-1].forward_pdv_p99_ns
 
 
 # ---- asking a summary
