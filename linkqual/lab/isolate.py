@@ -90,8 +90,8 @@ class Isolation:
         return code if code >= 0 else 128 - code
 
 
-def run_isolated(main: Callable[[], int]) -> int:
-    """Run `main` in its isolation and return its exit code.
+def run_isolated(main: Callable[[], int], started: Callable[[Isolation], None] | None = None) -> int:
+    """Run `main` in its isolation and return its exit code. `started` is called as soon as it runs.
 
     SIGINT reaches `main` as KeyboardInterrupt, SIGTERM and SIGHUP as `Terminated`; a LinkqualError it raises is raised here. HostError
     when this host can give no isolation. The calling process must have one thread.
@@ -109,6 +109,8 @@ def run_isolated(main: Callable[[], int]) -> int:
         running.append(start(main))
         for number in early:
             running[0].signal(number)
+        if started:
+            started(running[0])
         return running[0].wait()
 
 
