@@ -66,8 +66,13 @@ class Live:
         """A new phase begins: the line of the last one stays behind as its result."""
         with self._lock:
             self._settle()
-            self._write(f"{self._fold(_one_line(text))}\n")
-            self._next = 0.0 if self._terminal else self._now() + PLAIN_S
+            shown = self._fold(f"  {_one_line(text)}")
+            if self._terminal:
+                self._draw(shown)  # until the first word of progress
+                self._next = 0.0
+            else:
+                self._write(f"{shown}\n")
+                self._next = self._now() + PLAIN_S
 
     def say(self, text: str) -> None:
         """A line of its own that stays, above the moving one."""
@@ -93,14 +98,13 @@ class Live:
     def _settle(self) -> None:
         """The last state once more, and the cursor below it."""
         progress, self._last = self._last, None
-        if progress is None:
-            return
-        if self._terminal:
+        if progress is not None and self._terminal:
             self._draw(self._fold(line(progress, self._width() - 1, bar=True, unicode=self._unicode)))
+        elif progress is not None:
+            self._write(self._fold(line(progress, 1000)) + "\n")
+        if self._drawn:
             self._write("\n")
             self._drawn = ""
-        else:
-            self._write(self._fold(line(progress, 1000)) + "\n")
 
     def _draw(self, text: str) -> None:
         if text != self._drawn:
@@ -138,7 +142,7 @@ def line(progress: Progress, width: int, *, bar: bool = False, unicode: bool = T
     parts = [f"{counted} {progress.unit}" if done or total else ""]
     if progress.lost is not None:
         parts.append(f"{format_count(progress.lost)} lost")
-    if progress.left_ns is not None:
+    if progress.left_ns is not None and not (total and done >= total):
         whole = max(0, round(progress.left_ns / NS_PER_S)) * NS_PER_S
         parts.append(f"{format_duration(whole) if whole else 'under 1 s'} left")
     parts.append(_one_line(progress.text))

@@ -72,11 +72,23 @@ def test_the_last_state_stays_when_a_phase_ends() -> None:
         clock.moment += 1
         live.update(Progress("throughput", 3, 20, unit="s"))
     lines = [part.split("\r")[-1].replace("\x1b[K", "") for part in screen.getvalue().split("\n")]
-    assert lines[0] == "delay and loss"
-    assert "100% · 10 of 10 packets" in lines[1]
-    assert lines[2] == "throughput"
-    assert "3 of 20 s" in lines[3]
+    assert len(lines) == 3
+    assert "100% · 10 of 10 packets" in lines[0]
+    assert "3 of 20 s" in lines[1]
+    assert screen.getvalue().startswith("\r  delay and loss\x1b[K\r  stamp")
     assert screen.getvalue().endswith("\n")
+
+
+def test_a_phase_without_progress_leaves_its_name() -> None:
+    live, screen, _ = moving()
+    with live:
+        live.phase("ping")
+        live.phase("path")
+    assert screen.getvalue() == "\r  ping\x1b[K\n\r  path\x1b[K\n"
+
+
+def test_what_is_done_has_no_time_left() -> None:
+    assert line(Progress("ping", 20, 20, left_ns=0), 80) == "  ping · 20 of 20 packets"
 
 
 def test_a_remark_does_not_destroy_the_moving_line() -> None:
@@ -127,7 +139,7 @@ def test_nobody_looking_does_not_end_the_run() -> None:
 def test_a_phase_cannot_steer_the_terminal() -> None:
     live, screen, _ = moving()
     live.phase("evil\x1b[2Jname\r\nsecond line")
-    assert screen.getvalue() == "evil [2Jname  second line\n"
+    assert screen.getvalue() == "\r  evil [2Jname  second line\x1b[K"
 
 
 def test_what_counts_as_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
