@@ -15,7 +15,7 @@ import numpy as np
 from linkqual.model import Decision, Direction, Objective, Outcome, Relation
 from linkqual.records import Records
 from linkqual.rules import words
-from linkqual.rules.proportion import Sample, allowed_share, assumed_burst
+from linkqual.rules.proportion import Sample, allowed_share, assumed_burst, longest_event
 from linkqual.stats import trials
 from linkqual.stats.sequential import SequentialTest
 
@@ -44,7 +44,8 @@ class Watch:
             if share is None or not 0 < share < 1 or objective.metric in _LATER:
                 continue
             burst = assumed_burst(objective, rate_pps)
-            watched = _Watched(objective, SequentialTest(share, objective.confidence, family, burst, gap))
+            longest = longest_event(objective, rate_pps)
+            watched = _Watched(objective, SequentialTest(share, objective.confidence, family, burst, gap, longest))
             if objective.metric == "throughput":
                 self._seconds.append(watched)
             elif trials.supported(objective):

@@ -220,7 +220,7 @@ def _quantile(objective: Objective, stream: Stream, found: Histogram, q: float) 
     lost = _lost(stream.summary, objective.direction) if counted else 0
     n = found.n + lost
     kept = stream.summary.over.get(objective.key)
-    divisor = max(tallies.design_effect(kept) if kept is not None else 1.0, 1.0)
+    divisor = sample_of(kept, 0.5, objective, 1, stream.result.rate_pps).design_effect if kept is not None else 1.0
     low, high = quantile_ranks(max(int(n / divisor), 1), q, objective.confidence)
     below = histogram.edges_at_rank(found, max(int(low * divisor), 1)) if low is not None else None
     above = histogram.edges_at_rank(found, min(-int(-high * divisor // 1), n)) if high is not None else None

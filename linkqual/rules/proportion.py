@@ -42,6 +42,18 @@ def assumed_burst(objective: Objective, rate_pps: float) -> float:
     return max(objective.assumed_burst, rate_pps * QUEUE_NS / 1e9)
 
 
+def longest_event(objective: Objective, rate_pps: float) -> int:
+    """Bad trials after which an event counts again.
+
+    Ten queues for delays, so that a line that is always late is not one event; each slow second for itself.
+    """
+    if objective.metric == "throughput":
+        return 1
+    if objective.metric == "loss_ratio":
+        return LONGEST_EVENT
+    return math.ceil(10 * max(1.0, rate_pps * QUEUE_NS / 1e9))
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """`bad` of `n` trials in `events` events, against the share `limit`.
@@ -110,14 +122,24 @@ class Sample:
         return min(self.lower, self.event_lower * max(float(mean_event_lower(self.events, self.bad)), 1.0))
 
     @property
+    def design_effect(self) -> float:
+        """By how much fewer independent trials there were: (1 + r) / (1 - r) of a two-state chain with correlation r, at least 1."""
+        if not self.events:
+            return 1.0
+        begins = min(self.events / max(self.n - self.bad, 1), 1.0)
+        ends = self.events / self.bad
+        return max((2 - begins - ends) / (begins + ends), 1.0)
+
+    @property
     def in_bursts(self) -> bool:
         """Whether bad trials came together."""
         return self.bad > self.events > 0
 
 
 def sample_of(found: Tally, limit: float, objective: Objective, family: int, rate_pps: float, doubt: int = 0) -> Sample:
-    """The sample of a tally; an event longer than LONGEST_EVENT counts again after each so many, as while measuring."""
-    events = sum(math.ceil(size / LONGEST_EVENT) * count for size, count in tallies.event_sizes(found).items())
+    """The sample of a tally; an event longer than `longest_event` counts again, as while measuring."""
+    longest = longest_event(objective, rate_pps)
+    events = sum(math.ceil(size / longest) * count for size, count in tallies.event_sizes(found).items())
     burst = assumed_burst(objective, rate_pps)
     return Sample(found.n, found.bad, events, limit, objective.confidence, family, burst, min(doubt, found.bad))
 

@@ -60,16 +60,22 @@ class SequentialTest:
 
     `limit` lies strictly between 0 and 1. `family`: red lines tested together (Bonferroni on the FAIL side). `assumed_burst`:
     mean event size taken for granted until five events were seen. `gap`: fewer good trials than this between two bad ones
-    make them one event.
+    make them one event; one with more than `longest` bad trials is a state of the line and counts again after each so many.
     """
 
     def __init__(
-        self, limit: float, confidence: float = 0.95, family: int = 1, assumed_burst: float = 1.0, gap: int = 1
+        self,
+        limit: float,
+        confidence: float = 0.95,
+        family: int = 1,
+        assumed_burst: float = 1.0,
+        gap: int = 1,
+        longest: int = LONGEST_EVENT,
     ) -> None:
-        if not 0 < limit < 1 or not 0 < confidence < 1 or family < 1 or assumed_burst < 1 or gap < 1:
-            raise ValueError("limit and confidence lie between 0 and 1; family, assumed_burst and gap are at least 1")
+        if not 0 < limit < 1 or not 0 < confidence < 1 or family < 1 or assumed_burst < 1 or min(gap, longest) < 1:
+            raise ValueError("limit and confidence lie between 0 and 1; the others are at least 1")
         self.limit, self.confidence, self.family = limit, confidence, family
-        self.assumed_burst, self.gap = assumed_burst, gap
+        self.assumed_burst, self.gap, self.longest = assumed_burst, gap, longest
         self.pass_at = -math.log(1 - confidence)
         self.fail_at = math.log(family) - math.log(1 - confidence)
         self.n = self.bad = self.events = 0
@@ -152,7 +158,7 @@ class SequentialTest:
         inside = np.where(
             opened >= 0, index - opened, index + self._run
         )  # bad trials of the same event before this one
-        return self.events + np.cumsum(inside % LONGEST_EVENT == 0), int(inside[-1]) + 1
+        return self.events + np.cumsum(inside % self.longest == 0), int(inside[-1]) + 1
 
     def _first_fail(self, n: Ints, bad: Ints, events: Ints) -> int | None:
         likely = np.flatnonzero(self._evidence(Side.WORSE, n, bad, None) >= self.fail_at)
