@@ -9,14 +9,10 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import typer
 
-from linkqual.cli.options import AsJson, say_json
+from linkqual.cli.options import AsJson, say, say_json
 from linkqual.errors import ExitCode
-
-SIGNS = {"ok": "+", "limited": "~", "missing": "!"}
 
 
 def run(as_json: AsJson = False) -> None:
@@ -24,14 +20,8 @@ def run(as_json: AsJson = False) -> None:
     from linkqual import doctor
 
     checks = doctor.examine()
-    ready = doctor.ready(checks)
     if as_json:
-        say_json({"ready": ready, "checks": [asdict(check) for check in checks]})
+        say_json(doctor.as_json(checks))
     else:
-        for check in checks:
-            typer.echo(f"{SIGNS[check.state]} {check.name:<22}{check.means}")
-            if check.mend and check.state != "ok":
-                typer.echo(f"{'':<24}{check.mend}")
-        typer.echo("")
-        typer.echo("the default test can run" if ready else "the default test cannot run: see the lines marked !")
-    raise typer.Exit(ExitCode.PASS if ready else ExitCode.NO_DATA)
+        say(doctor.describe(checks))
+    raise typer.Exit(ExitCode.PASS if doctor.ready(checks) else ExitCode.NO_DATA)

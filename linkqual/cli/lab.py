@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from linkqual.cli import options, read
 from linkqual.cli.options import AsJson, say_json
+
+if TYPE_CHECKING:
+    from linkqual.lab.session import Session
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None)
 LineName = Annotated[
@@ -21,7 +26,9 @@ LineName = Annotated[
 def lines(as_json: AsJson = False) -> None:
     """List the lines that are shipped.
 
-    Example:  linkqual lab lines
+    \b
+    Example:
+      linkqual lab lines
     """
     from linkqual.lab import line
 
@@ -34,67 +41,81 @@ def lines(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def up(line: LineName = "clean", as_json: AsJson = False) -> None:
+def up(
+    line: LineName = "clean",
+    name: Annotated[str, typer.Option("--name", help="[default: the line's own]", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
     """Build a line that stays until `lab down`.
 
-    Example:  linkqual lab up lossy && linkqual lab exec near -- ping -c 3 FAR_ADDRESS
+    \b
+    Example:
+      linkqual lab up lossy
     """
     from linkqual.lab import session
 
-    built = session.up(read.line(line))
-    if as_json:
-        say_json(built)
-    else:
-        _show(built)
+    _tell_labs([session.up(read.line(line), name)], as_json)
 
 
 @app.command(name="list")
 def list_(as_json: AsJson = False) -> None:
     """List the lines that are up, with their nodes and addresses.
 
-    Example:  linkqual lab list
+    \b
+    Example:
+      linkqual lab list
     """
     from linkqual.lab import session
 
     found = session.running()
-    if as_json:
-        say_json(found)
-        return
-    if not found:
+    if not found and not as_json:
         typer.echo("no line is up; `linkqual lab up clean` builds one")
-    for each in found:
-        _show(each)
+    _tell_labs(found, as_json)
 
 
 @app.command(name="exec", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})
 def exec_(
     node: Annotated[str, typer.Argument(help="A node of the line; `linkqual lab list` names them.")],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
-    line: Annotated[
-        str | None, typer.Option("--line", help="Which line, when several are up.", show_default=False)
-    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Which lab, when several are up.", show_default=False)] = "",
 ) -> None:
     """Run a program at a node of a line that is up; its exit code is passed on.
 
-    Example:  linkqual lab exec near -- traceroute -n 10.77.4.2
+    \b
+    Example:
+      linkqual lab exec near-site -- ping -c 3 10.77.4.2
     """
     from linkqual.lab import session
 
-    raise typer.Exit(session.execute(node, command, line))
+    raise typer.Exit(session.execute(name, node, command))
 
 
 @app.command()
 def down(
-    line: Annotated[str | None, typer.Argument(help="[default: every line that is up]", show_default=False)] = None,
+    name: Annotated[str, typer.Argument(help="[default: every line that is up]", show_default=False)] = "",
 ) -> None:
     """Take lines down.
 
-    Example:  linkqual lab down
+    \b
+    Example:
+      linkqual lab down
     """
     from linkqual.lab import session
 
-    for name in session.down(line):
-        typer.echo(f"{name} is down")
+    for each in [name] if name else [lab.name for lab in session.running()]:
+        session.down(each)
+        typer.echo(f"{each} is down")
+
+
+def _tell_labs(labs: Sequence[Session], as_json: bool) -> None:
+    if as_json:
+        say_json([asdict(lab) for lab in labs])
+        return
+    for lab in labs:
+        typer.echo(f"{lab.name}: {lab.title}")
+        for node, (v4, v6) in lab.addresses.items():
+            end = {lab.near: "near end", lab.far: "far end"}.get(node, "")
+            typer.echo(f"  {node:<16}{v4:<16}{v6:<28}{end}".rstrip())
 
 
 @app.command()
@@ -109,7 +130,9 @@ def simulate(
 ) -> None:
     """Carry packets over a line in memory under a fake clock, and write a run folder as a measurement would.
 
-    Example:  linkqual lab simulate lossy --packets 2M --rate 20k --seed 7 -o RUN
+    \b
+    Example:
+      linkqual lab simulate lossy --packets 2M --rate 20k --seed 7 -o RUN
     """
     from linkqual import store
     from linkqual.cli import simulating
