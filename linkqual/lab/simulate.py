@@ -23,6 +23,7 @@ from linkqual.units import NS_PER_S
 _BATCH = 1 << 16
 _TTL = 255  # RFC 8762: a Session-Sender sends with TTL 255
 _END = 2**62
+_COUNTERS = ("dropped", "duplicated", "reordered", "over_rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,6 @@ class _Hop:
     @property
     def counts(self) -> dict[str, int]:
         return {
-            "seen": self._impairer.seen + (self._bottleneck.dropped if self._bottleneck else 0),
             "dropped": self._impairer.dropped,
             "duplicated": self._impairer.duplicated,
             "reordered": self.reordered,
@@ -132,19 +132,20 @@ class Simulation:
         _check(line, schedule, ip_bytes)
         ways = {way: line.impairments(way) for way in DIRECTIONS}
         seeds = iter(np.random.SeedSequence(seed).spawn(sum(len(hops) for hops in ways.values())))
-        self._hops = {way: [_Hop(hop, next(seeds), ip_bytes) for hop in hops] for way, hops in ways.items()}
+        self._hops: dict[Direction, list[_Hop]] = {}
+        for way, impairments in ways.items():
+            drawn = [(what, next(seeds)) for what in impairments]
+            self._hops[way] = [_Hop(what, its, ip_bytes) for what, its in drawn if what.pumped or what.rate]
         self._rows = empty_records(0)  # not yet settled
         self._far_seq = self._arrivals = 0
 
     @property
     def truth(self) -> dict[str, Any]:
-        """By direction: seen, dropped, duplicated, reordered, over_rate; complete when the iteration has ended."""
+        """By direction: dropped, duplicated, reordered, over_rate; complete when the iteration has ended."""
         found: dict[str, Any] = {"line": self.line.name}
         for way, hops in self._hops.items():
             counts = [hop.counts for hop in hops]
-            found[str(way)] = {key: sum(count[key] for count in counts) for key in counts[0]} | {
-                "seen": counts[0]["seen"]
-            }
+            found[str(way)] = {key: sum(count[key] for count in counts) for key in _COUNTERS}
         return found
 
     def __iter__(self) -> Iterator[Records]:
