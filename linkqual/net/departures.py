@@ -34,11 +34,11 @@ class Departures:
     def __init__(self, socket: StampedSocket, session: SenderSession, template: npt.NDArray[np.uint8]) -> None:
         self._socket, self._session = socket, session
         self._single = bytearray(template.tobytes())
-        self._block = MessageBlock(BATCH, len(template), control=False)
+        self._block = MessageBlock(BATCH, len(template))
         self._block.payload[:] = template
         rows = stamp.sender_rows(self._block.payload)
         self._sequences, self._times = rows["sequence"], rows["timestamp"]
-        self._numbers = SendNumbers(session.next_seq)
+        self._numbers = SendNumbers(socket, session.next_seq)
         self._alarm = Alarm()
         self.refusals: Counter[str] = Counter()  # by errno: how often the host refused
         self.unsent: Counter[str] = Counter()  # by errno: packets given up
@@ -50,7 +50,7 @@ class Departures:
         """One packet, as late as it is; T1 is `utc_ns`."""
         session = self._session
         _SEQUENCE_AND_T1.pack_into(self._single, 0, session.next_seq & 0xFFFF_FFFF, ntp_from_ns(utc_ns))
-        refusal = self._socket.send(self._single)
+        refusal = self._socket.send(self._single, session.next_seq if self._numbers.explicit else None)
         first = session.depart(np.array((intended_ns,)), utc_ns, now_ns)
         if not refusal:
             self._numbers.sent(1)
@@ -82,6 +82,10 @@ class Departures:
     def _fill(self, first: int, count: int, utc_ns: int) -> None:
         self._sequences[:count] = np.arange(first, first + count) & 0xFFFF_FFFF
         self._times[:count] = ntp_from_ns(utc_ns)
+        if self._numbers.explicit:
+            self._block.number(0, np.arange(first, first + count))
+        else:
+            self._block.control_lengths[:count] = 0
 
     def _insist(self, first: int, done: int, count: int, refusal: int) -> None:
         """Packets first + [done, count), the first of which was refused (0: after some others, reason not told)."""
@@ -89,7 +93,10 @@ class Departures:
         tries = 0
         while done < count:
             self._renumber(first + done)
-            if refusal:
+            if refusal == errno.EINVAL and self._numbers.explicit:
+                self._numbers.count()
+                self._block.control_lengths[:] = 0
+            elif refusal:
                 self.refusals[errno_name(refusal)] += 1
                 tries += 1
                 full = refusal in (errno.EAGAIN, errno.ENOBUFS)
@@ -98,6 +105,7 @@ class Departures:
                     self._session.not_sent(first + done, 1)
                     self.unsent[errno_name(refusal)] += 1
                     done, tries = done + 1, 0
+                    self._renumber(first + done)
                 elif full:
                     self._alarm.sleep_until(monotonic_ns() + _RETRY_REST_NS)
                 if done == count:
@@ -110,5 +118,4 @@ class Departures:
 
     def _renumber(self, number: int) -> None:
         self.collect_stamps()
-        self._socket.restart_ids()
         self._numbers.restart(number)

@@ -38,6 +38,8 @@ NAME_BYTES = 28  # the longer of sockaddr_in (16) and sockaddr_in6
 CONTROL_BYTES = 192
 MESSAGE_BYTES = 64
 _MSG_TRUNC = 0x20
+SCM_TS_OPT_ID = 81
+_ID_MESSAGE_LENGTH, _ID_MESSAGE_SPACE, _ID_HEAD = 20, 24, socket.SOL_SOCKET | SCM_TS_OPT_ID << 32
 _NS_PER_S = 1_000_000_000
 
 _MMSGHDR = np.dtype(
@@ -100,6 +102,13 @@ class MessageBlock:
         """Received messages [first, stop) go back as long as they came, to the names they came from, without control data."""
         self.sizes[first:stop] = self.lengths[first:stop]
         self.control_lengths[first:stop] = 0
+
+    def number(self, first: int, numbers: Longs) -> None:
+        """The TX stamps of messages from `first` on shall carry these ids (modulo 2^32); Linux 6.13, else EINVAL on sending."""
+        rows = slice(first, first + len(numbers))
+        longs = self.control[rows].view(np.int64)
+        longs[:, 0], longs[:, 1], longs[:, 2] = _ID_MESSAGE_LENGTH, _ID_HEAD, numbers & 0xFFFF_FFFF
+        self.control_lengths[rows] = _ID_MESSAGE_SPACE
 
     def send(self, descriptor: int, first: int, stop: int) -> tuple[int, int]:
         """Hand over messages [first, stop) without waiting: (how many the kernel took, errno of the one it refused or 0)."""

@@ -139,7 +139,7 @@ class _Drive:
         self._session = ReflectorSession(config.settings())
         self._socket = StampedSocket(config.bind_address, config.port, buffer_bytes=config.receive_buffer_bytes)
         self._block = MessageBlock(_BATCH, _LONGEST_PACKET, named=True)
-        self._numbers = SendNumbers(0)
+        self._numbers = SendNumbers(self._socket, 0)
         self._alarm = Alarm()
         self._tos = 0
         peer = np.frombuffer(address_octets(config.peer_address), np.uint8)
@@ -227,8 +227,8 @@ class _Drive:
                 self._peer_port = self._peer_port or self._port_of(first + begin)
                 here = slice(first + begin, first + end)
                 self._mark(int(tos[here][0]))
-                self._session.answer(packets[begin:end], stamps[here], ttl[here], utc_ns())
-                self._send(here.start, here.stop)
+                numbers = self._session.answer(packets[begin:end], stamps[here], ttl[here], utc_ns())
+                self._send(here.start, here.stop, numbers)
 
     def _from_peer(self, first: int, stop: int) -> npt.NDArray[np.bool_]:
         names = self._block.names[first:stop]
@@ -247,9 +247,11 @@ class _Drive:
             self._tos = tos & 0xFC
             self._socket.set_tos(self._tos)
 
-    def _send(self, first: int, stop: int) -> None:
+    def _send(self, first: int, stop: int, numbers: npt.NDArray[np.int64]) -> None:
         block, descriptor = self._block, self._socket.descriptor
         block.prepare_replies(first, stop)
+        if self._numbers.explicit:
+            block.number(first, numbers)
         give_up_ns = 0
         while first < stop:
             taken, refusal = block.send(descriptor, first, stop)
@@ -259,7 +261,10 @@ class _Drive:
                 return
             now = monotonic_ns()
             give_up_ns = give_up_ns or now + _RETRY_NS
-            if refusal in (errno.EAGAIN, errno.ENOBUFS) and now < give_up_ns:
+            if refusal == errno.EINVAL and self._numbers.explicit:
+                self._numbers.count()
+                block.control_lengths[first:stop] = 0
+            elif refusal in (errno.EAGAIN, errno.ENOBUFS) and now < give_up_ns:
                 self._alarm.sleep_until(now + _RETRY_REST_NS)
             elif not taken and now >= give_up_ns:
                 self._session.not_sent(1)
@@ -268,7 +273,6 @@ class _Drive:
 
     def _renumber(self, number: int) -> None:
         self._collect_stamps()
-        self._socket.restart_ids()
         self._numbers.restart(number)
 
     def _collect_stamps(self) -> None:

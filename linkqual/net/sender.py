@@ -78,8 +78,9 @@ class SenderConfig:
 
     @property
     def grace(self) -> int:
-        """How long a reply waits for its Follow-Up stamp: three more packets, or 100 ms."""
-        return self.grace_ns or 100_000_000 + (int(3 * _NS_PER_S / self.rate_pps) if self.rate_pps else 0)
+        """How long a reply waits for its Follow-Up stamp: as long as a lost packet holds up the records anyway, within a second."""
+        three_more = int(3 * _NS_PER_S / self.rate_pps) if self.rate_pps else 0
+        return self.grace_ns or max(100_000_000 + three_more, min(self.timeout_ns, _NS_PER_S))
 
     @property
     def capacity(self) -> int:

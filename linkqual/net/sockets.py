@@ -18,7 +18,7 @@ import sys
 import numpy as np
 
 from linkqual.errors import HostError, PeerError
-from linkqual.net.messages import MSG_ERRQUEUE, Longs, MessageBlock, error_ancillary
+from linkqual.net.messages import MSG_ERRQUEUE, SCM_TS_OPT_ID, Longs, MessageBlock, error_ancillary
 
 Address = tuple[str, int] | tuple[str, int, int, int]
 
@@ -32,6 +32,7 @@ _IPV6_RECVERR, _IPV6_RECVHOPLIMIT, _IPV6_RECVTCLASS, _IPV6_TCLASS, _IPV6_MTU_DIS
 _PMTUDISC_PROBE = 3  # never fragment, never shrink to a learned MTU: the size sent is the size tested
 _ERROR_BATCH = 128
 _ID_MODULUS = 2**32
+_ID = struct.Struct("=I")
 
 
 class StampedSocket:
@@ -136,10 +137,13 @@ class StampedSocket:
                 return block.receive(self.descriptor)
         return 0
 
-    def send(self, data: bytes | bytearray) -> int:
-        """One datagram to the connected peer; 0, or the errno of the refusal."""
+    def send(self, data: bytes | bytearray, number: int | None = None) -> int:
+        """One datagram to the connected peer; `number`: the id of its TX stamp. 0, or the errno of the refusal."""
         try:
-            self._socket.send(data)
+            if number is None:
+                self._socket.send(data)
+            else:
+                self._socket.sendmsg((data,), ((socket.SOL_SOCKET, SCM_TS_OPT_ID, _ID.pack(number & 0xFFFF_FFFF)),))
         except OSError as error:
             return error.errno or errno.EIO
         return 0
@@ -211,11 +215,18 @@ def _grant(sock: socket.socket, force: int, ask: int, wanted: int) -> int:
 
 
 class SendNumbers:
-    """Which number a TX stamp's id means: the caller numbers its datagrams, the kernel counts those it took."""
+    """Which datagram a TX stamp belongs to. The caller numbers its datagrams.
 
-    def __init__(self, first: int) -> None:
+    From Linux 6.13 on each is sent with its number as the stamp's id. Before, the kernel counts by itself, and after a refused
+    send nobody knows whether it used up an id: counting starts anew then, and a stamp that was still waiting in a queue
+    may be taken for that of another packet a few later.
+    """
+
+    def __init__(self, socket_: StampedSocket, first: int) -> None:
+        self._socket = socket_
         self._next = first
         self._ids = 0
+        self.explicit = True
 
     def sent(self, count: int) -> None:
         """The kernel took the next `count` datagrams."""
@@ -223,9 +234,16 @@ class SendNumbers:
         self._ids += count
 
     def restart(self, number: int) -> None:
-        """`StampedSocket.restart_ids` was called, the next datagram has this number."""
+        """After a refusal: the next datagram to be sent has this number."""
         self._next, self._ids = number, 0
+        if not self.explicit:
+            self._socket.restart_ids()
+
+    def count(self) -> None:
+        """The kernel knows no ids of ours: from the next restart on let it count."""
+        self.explicit = False
 
     def of(self, ids: Longs) -> Longs:
-        """Numbers of these ids (modulo 2^32)."""
-        return self._next - (self._ids - ids - 1) % _ID_MODULUS - 1
+        """Numbers of these ids (modulo 2^32), as of those already handed over."""
+        used = self._next if self.explicit else self._ids
+        return self._next - (used - ids - 1) % _ID_MODULUS - 1

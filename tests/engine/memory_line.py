@@ -136,4 +136,16 @@ def treatments(table: dict[int, Treatment]) -> Callable[[int], Treatment]:
     return lambda seq: table.get(seq, CLEAN)
 
 
-__all__ = ["ABSENT", "CLEAN", "FAR_AHEAD", "LOST_BACK", "LOST_THERE", "MS", "TX_DELAY", "UTC", "MemoryLine", "Treatment", "treatments"]
+__all__ = [
+    "ABSENT",
+    "CLEAN",
+    "FAR_AHEAD",
+    "LOST_BACK",
+    "LOST_THERE",
+    "MS",
+    "TX_DELAY",
+    "UTC",
+    "MemoryLine",
+    "Treatment",
+    "treatments",
+]

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from linkqual.errors import HostError, PeerError, UsageError
+from linkqual.net.messages import MessageBlock
 from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.net.sockets import StampedSocket, truesize
-from linkqual.net.messages import MessageBlock
 from linkqual.records import Fate, Records, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
 from linkqual.wire.stamp import ReflectorPacket, SenderPacket, request_template
@@ -79,7 +79,13 @@ def test_a_session_is_complete_and_stamped_by_the_kernel(address: str, rate: int
     assert (records["fate"] == Fate.RECEIVED).all()
     assert (records["stamps"] == Stamp.ALL_KERNEL).all()
     assert (records["far_seq"] == np.arange(count)).all()
-    for name, value in {"forward_ttl": 255, "reverse_ttl": 255, "dscp": 46, "tos": 46 << 2, "packet_bytes": 200}.items():
+    for name, value in {
+        "forward_ttl": 255,
+        "reverse_ttl": 255,
+        "dscp": 46,
+        "tos": 46 << 2,
+        "packet_bytes": 200,
+    }.items():
         assert set(records[name]) == {value}, name
     instants = [records[name] for name in ("sent_ns", "far_received_ns", "far_sent_ns", "received_ns")]
     assert all((later >= earlier).all() for earlier, later in zip(instants, instants[1:], strict=False))

@@ -11,7 +11,6 @@ from linkqual.errors import InputError
 from linkqual.records import ABSENT, Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
 from linkqual.wire.stamp import request_template, sender_rows
-
 from tests.engine.memory_line import (
     CLEAN,
     FAR_AHEAD,
@@ -61,7 +60,7 @@ def test_the_reflectors_last_stamps_complete_the_last_records() -> None:
 
 def test_losses_of_both_ways_are_told_apart() -> None:
     there, back = {3, 4, 30, 49}, {0, 10, 31, 48}
-    table = {seq: LOST_THERE for seq in there} | {seq: LOST_BACK for seq in back}
+    table = dict.fromkeys(there, LOST_THERE) | dict.fromkeys(back, LOST_BACK)
     line = MemoryLine(treatments(table))
     records = line.run(50)
     assert set(np.flatnonzero(records["fate"] == Fate.LOST)) == there | back
@@ -243,7 +242,9 @@ def test_no_bytes_upset_a_session(data: bytes, size: int) -> None:
     admitted = line.reflector.admit(packets, np.ones(3, bool), line.now)
     if admitted.any():
         line.reflector.answer(packets[admitted], np.full(int(admitted.sum()), UTC), nothing[admitted], UTC)
-    assert line.reflector.counters.answered + line.reflector.counters.malformed + line.reflector.counters.wrong_ssid == 8
+    assert (
+        line.reflector.counters.answered + line.reflector.counters.malformed + line.reflector.counters.wrong_ssid == 8
+    )
 
 
 # ---- the reflector's refusals

@@ -1,0 +1,174 @@
+"""The engine over a veth pair between two namespaces of its own, where the truth about losses is nftables' own counter."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from linkqual.net.reflector import Reflector, ReflectorConfig
+from linkqual.net.sender import Sender, SenderConfig
+from linkqual.records import Fate, Records, Stamp
+from linkqual.session.attribution import apply_far_stamps, attribute
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(
+        not all(map(shutil.which, ("ip", "unshare", "nsenter", "nft", "tc"))),
+        reason="needs ip, tc, nft, unshare, nsenter",
+    ),
+]
+MS = 1_000_000
+
+
+@dataclass
+class Pair:
+    """Commands that run inside each end; near has .1, far .2, in 10.91.0.0/24 and fd91::/64."""
+
+    near: tuple[str, ...]
+    far: tuple[str, ...]
+
+    def run(self, where: str, *command: str, stdin: str | None = None) -> str:
+        done = subprocess.run(
+            [*getattr(self, where), *command], input=stdin, check=True, capture_output=True, text=True, timeout=20
+        )
+        return done.stdout
+
+    def drop(self, where: str, hook: str, rule: str) -> None:
+        """A rule in its own chain; `counted` reads how many it dropped."""
+        self.run(where, "nft", "-f", "-", stdin=f"add table inet t\nadd chain inet t c {{ type filter hook {hook} priority 0; }}\n"
+                 f"add rule inet t c meta l4proto udp {rule} counter drop\n")  # fmt: skip
+
+    def counted(self, where: str) -> int:
+        listing = json.loads(self.run(where, "nft", "-j", "list", "ruleset"))
+        return sum(
+            part["counter"]["packets"]
+            for item in listing["nftables"]
+            for part in item.get("rule", {}).get("expr", [])
+            if "counter" in part
+        )
+
+
+def _hold(enter: tuple[str, ...], *unshare: str) -> subprocess.Popen[bytes]:
+    """A namespace that lasts as long as the process in it."""
+    holder = subprocess.Popen([*enter, "unshare", *unshare, "-n", "sleep", "600"])
+    before = os.readlink("/proc/self/ns/net")
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and holder.poll() is None:
+        with open(f"/proc/{holder.pid}/comm") as comm:
+            if comm.read().strip() == "sleep" and os.readlink(f"/proc/{holder.pid}/ns/net") != before:
+                return holder
+        time.sleep(0.005)
+    holder.kill()
+    holder.wait()
+    pytest.skip("no namespaces here: run as root or allow user namespaces")
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    root = os.geteuid() == 0
+    first = _hold((), *(() if root else ("-Ur",)))
+    user = () if root else ("-U", "--preserve-credentials")
+    near = ("nsenter", "-t", str(first.pid), *user, "-n")
+    second = _hold(near)
+    far = ("nsenter", "-t", str(second.pid), *user, "-n")
+    try:
+        both = Pair(near, far)
+        both.run("near", "ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(second.pid))
+        for where, number in (("near", 1), ("far", 2)):
+            both.run(where, "ip", "address", "add", f"10.91.0.{number}/24", "dev", where)
+            both.run(where, "ip", "address", "add", f"fd91::{number}/64", "dev", where, "nodad")
+            both.run(where, "ip", "link", "set", where, "up")
+        yield both
+    finally:
+        for holder in (second, first):
+            holder.kill()
+            holder.wait()
+
+
+def measure(pair: Pair, *, v6: bool = False, **settings: float) -> tuple[Records, dict, dict]:
+    near, far = ("fd91::1", "fd91::2") if v6 else ("10.91.0.1", "10.91.0.2")
+    with Reflector.start(ReflectorConfig(far, near, ssid=3, max_pps=10**6), launcher=pair.far) as reflector:
+        config = SenderConfig(far, reflector.port, ssid=3, timeout_ns=300 * MS, **settings)
+        with Sender.start(config, launcher=pair.near) as sender:
+            records = np.concatenate(list(sender.chunks()))
+            report = sender.report()
+        bitmap = reflector.arrived(0, len(records))
+        final = reflector.stop()
+    attribute(records, 0, bitmap)
+    apply_far_stamps(records, final["stamps"])
+    return records, report, final["counters"]
+
+
+@pytest.mark.parametrize("v6", [False, True], ids=["v4", "v6"])
+def test_losses_of_each_direction_are_those_of_the_drop_counters_exactly(pair: Pair, v6: bool) -> None:
+    pair.drop("far", "input", "numgen random mod 1000 < 15")
+    pair.drop("near", "input", "numgen random mod 1000 < 25")
+    records, report, counters = measure(pair, v6=v6, rate_pps=20_000, packets=20_000)
+    assert records["seq"].tolist() == list(range(20_000))
+    assert (records["fate"] == Fate.LOST_FORWARD).sum() == pair.counted("far") > 0
+    assert (records["fate"] == Fate.LOST_REVERSE).sum() == pair.counted("near") > 0
+    assert (records["fate"] == Fate.RECEIVED).sum() == report["received"]
+    assert (report["socket_drops"], counters["socket_drops"], report["unsent"]) == (0, 0, 0)
+
+
+def test_all_four_stamps_are_the_kernels_and_in_order(pair: Pair) -> None:
+    records, _, counters = measure(pair, rate_pps=1000, packets=500)
+    assert (records["stamps"] == Stamp.ALL_KERNEL).all()
+    assert counters["unstamped"] == 0
+    there = records["far_received_ns"] - records["sent_ns"]
+    back = records["received_ns"] - records["far_sent_ns"]
+    assert there.min() > 0  # one clock
+    assert back.min() > 0
+    assert np.median(there + back) < np.median(
+        records["far_sent_ns"] - records["far_received_ns"]
+    )  # the line, not the host
+
+
+def test_a_full_local_queue_is_no_loss_of_the_line(pair: Pair) -> None:
+    """Without IP_RECVERR the kernel would call these packets sent."""
+    pair.run(
+        "near", "tc", "qdisc", "add", "dev", "near", "root", "tbf", "rate", "2mbit", "burst", "2000", "limit", "3000"
+    )
+    records, report, _ = measure(pair, rate_pps=20_000, packets=6000)
+    unsent = (records["fate"] == Fate.UNSENT).sum()
+    assert unsent == report["unsent"] == report["unsent_because"]["ENOBUFS"] > 0
+    assert (records["fate"] == Fate.RECEIVED).sum() == 6000 - unsent
+    answered = records[records["fate"] == Fate.RECEIVED]
+    assert (answered["sent_ns"] <= answered["far_received_ns"]).all()  # each TX stamp found its own packet again
+
+
+def test_a_local_filter_is_no_loss_of_the_line(pair: Pair) -> None:
+    pair.drop("near", "output", "numgen random mod 10 < 6")
+    records, report, _ = measure(pair, rate_pps=2000, packets=1000)
+    assert report["unsent_because"]["EPERM"] == (records["fate"] == Fate.UNSENT).sum()
+    received = records[records["fate"] == Fate.RECEIVED]
+    assert len(received) + report["unsent"] == 1000
+    assert (received["stamps"] & Stamp.T1_KERNEL).all()
+    assert (received["sent_ns"] <= received["far_received_ns"]).all()
+
+
+def test_a_cut_line_is_losses_from_then_on_and_no_hang(pair: Pair) -> None:
+    with Reflector.start(ReflectorConfig("10.91.0.2", "10.91.0.1", ssid=3), launcher=pair.far) as reflector:
+        config = SenderConfig("10.91.0.2", reflector.port, ssid=3, rate_pps=2000, packets=3000, timeout_ns=200 * MS)
+        with Sender.start(config, launcher=pair.near) as sender:
+            chunks, cut = [], False
+            for records in sender.chunks():
+                chunks.append(records)
+                if sender.sent > 1000 and not cut:
+                    pair.drop("far", "input", "")
+                    cut = True
+            report = sender.report()
+        records = np.concatenate(chunks)
+        attribute(records, 0, reflector.arrived(0, 3000))
+    assert (report["sent"], len(records)) == (3000, 3000)
+    lost = records["fate"] == Fate.LOST_FORWARD
+    assert lost.sum() == pair.counted("far") > 0
+    assert lost[np.argmax(lost) :].all()
