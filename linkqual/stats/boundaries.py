@@ -28,18 +28,18 @@ def mean_event_upper(events: npt.ArrayLike, bad: npt.ArrayLike, assumed: float =
     """Upper bound of the mean size of an event, given `bad` trials in `events` events (arrays of one shape).
 
     If a bad trial ends its event with a constant chance (geometric sizes, the simple Gilbert model), that chance has been
-    tried `bad` times and has come true `events` times: Clopper-Pearson. Fewer than five events: the assumption, or what was
-    seen if that is more. Events that were all of size one never raise the assumption.
+    tried `bad` times and has come true `events` times: Clopper-Pearson. Fewer than five events, or events that were all of
+    size one: the assumption (or what was seen, if that is more), unless that bound lies below it.
     """
     e, b = np.broadcast_arrays(np.asarray(events, np.float64), np.asarray(bad, np.float64))
-    few = np.maximum(assumed, b / np.maximum(e, 1))
-    if not np.any(e >= ENOUGH_EVENTS):
-        return np.asarray(few, np.float64)
+    taken = np.maximum(assumed, b / np.maximum(e, 1))
+    if not np.any(b) or (assumed == 1 and np.all(b == e)):
+        return np.asarray(taken, np.float64)
     from scipy.special import betaincinv
 
-    many = 1 / betaincinv(np.maximum(e, 1), b - e + 1, 1 - BURST_CONFIDENCE)
-    many = np.where(b == e, np.minimum(assumed, many), many)
-    return np.asarray(np.where(e < ENOUGH_EVENTS, few, many), np.float64)
+    bound = 1 / betaincinv(np.maximum(e, 1), b - e + 1, 1 - BURST_CONFIDENCE)
+    many = (e >= ENOUGH_EVENTS) & (b > e)
+    return np.asarray(np.where(many, bound, np.where(e > 0, np.minimum(taken, bound), taken)), np.float64)
 
 
 def mean_event_lower(events: npt.ArrayLike, bad: npt.ArrayLike) -> Floats:

@@ -32,7 +32,7 @@ def test_a_line_at_the_limit_passes_or_fails_with_at_most_five_percent(size: flo
     assert rates[FAIL] <= ERROR
 
 
-@pytest.mark.parametrize("size", [2, 5, 20])
+@pytest.mark.parametrize("size", [2, 5, 20, 100])
 def test_a_bound_estimated_late_keeps_the_error(size: float) -> None:
     """A run long enough that nearly all passes come after the five events from which the data rule."""
     rates, _ = play(LIMIT, LIMIT, 20 * CAP, RUNS, size, assumed_burst=size, seed=2)
@@ -98,7 +98,9 @@ def test_events_go_on_over_the_edge_of_a_chunk() -> None:
 
 def test_few_events_leave_the_assumption_or_what_was_seen() -> None:
     assert mean_event_upper(0, 0, 3.0) == 3.0
-    assert mean_event_upper(4, 4, 3.0) == 3.0
+    assert mean_event_upper(1, 1, 3.0) == 3.0
+    assert mean_event_upper(1, 1, 100.0) == pytest.approx(20)  # at 100 a single packet has a chance of 1 %
+    assert mean_event_upper(4, 4, 3.0) == pytest.approx(0.05 ** (-1 / 4))
     assert mean_event_upper(2, 40, 3.0) == 20.0
     assert mean_event_lower(4, 80) == 1.0
 
