@@ -51,6 +51,8 @@ class PlanOptions:
 def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Plan:
     """The plan. UsageError for options that contradict each other, InputError for settings the line cannot carry."""
     options = options or PlanOptions()
+    if options.packets is not None and options.duration_ns is not None:
+        raise UsageError("a number of packets and a fixed length contradict each other", "give --packets or --duration")
     probes = _probes(profile, options)
     objectives, reasons = _resolve(profile, link, options, probes)
     steps: list[Step] = []

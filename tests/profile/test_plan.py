@@ -188,6 +188,7 @@ def test_bytes_allowed_cut_the_extensions_and_nothing_else() -> None:
     ("options", "said"),
     [
         (PlanOptions(only=("stmp",)), "no probe is called 'stmp'"),
+        (PlanOptions(packets=10, duration_ns=10**9), "a number of packets and a fixed length contradict each other"),
         (PlanOptions(skip=("iperf3",)), "no probe is called 'iperf3'"),
         (PlanOptions(only=("stamp",), skip=("stamp",)), "stamp is both asked for and skipped"),
         (PlanOptions(skip=("path", "ping", "stamp", "throughput")), "nothing is left to measure"),
