@@ -55,6 +55,20 @@ def test_the_golden_document_is_read() -> None:
     assert load(GOLDEN) == DOCUMENT
 
 
+def test_what_was_written_first_is_kept_for_good() -> None:
+    """schema-1-first.json is never written anew: whatever is added since, all that stands in it is read and written again."""
+    first = sample.GOLDEN.with_name("schema-1-first.json").read_text("utf-8")
+    assert holds(json.loads(dump(load(first))), json.loads(first))
+
+
+def holds(whole: Any, part: Any) -> bool:
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(key in whole and holds(whole[key], item) for key, item in part.items())
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(whole) == len(part) and all(map(holds, whole, part))
+    return bool(whole == part)
+
+
 def test_integers_of_64_bits_are_exact() -> None:
     assert f'"sent": {2**63 - 1}' in GOLDEN
     stamp = load(GOLDEN).measurements[0].stamp
