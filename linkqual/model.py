@@ -364,8 +364,8 @@ class ThroughputResult:
     streams: int
     receiver_bps: tuple[float, ...]  # per second
     warmup_bps: tuple[float, ...] = ()
-    sent_bytes: int = 0
-    received_bytes: int = 0
+    sent_bytes: int | None = None  # warm-up included; None: that end's own count is missing
+    received_bytes: int | None = None
     retransmits: int | None = None
     congestion_control: str = ""
     mss: int | None = None

@@ -26,7 +26,8 @@ from linkqual.wire.control import unpacked_text
 
 NS_PER_S = 1_000_000_000
 CONNECT_MS = 5000
-OVERTIME_S = 20.0  # for the connection before and the exchange of results after the measured seconds
+OVERTIME_S = 10.0  # for the connection before and the exchange of results after the measured seconds
+CLOSE_S = 5.0  # for the far end to hand over its document, beyond what it may wait itself
 PAYLOAD_SHARE = 0.96  # of the IP rate, at an MTU of 1500: a cap on the rate is kept with headers counted
 
 
@@ -87,6 +88,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
     )
     watch = Watch(objectives, family=bench.family_size)
     stopped_by, fault = _blocks(load, watch)
+    if fault is None and not load.receiver_bps:
+        fault = Fault("iperf3-no-result", "not one whole second was measured", "run again, for longer")
     result = _result(load, watch, stopped_by) if load.receiver_bps or load.warmup_bps else None
     return measurement(result, fault, _notes(load))
 
@@ -149,7 +152,8 @@ def _block(load: _Load, seconds: int) -> _Block:
     _keep(load, "near", near)
     block = _read(load, near, far)
     if ended.stopped:
-        block.fault = _stopped(ended.stopped, block.fault)
+        gone = isinstance(far, Fault) and far.kind == "peer-lost"
+        block.fault = _stopped("peer-lost" if gone and ended.stopped == "timeout" else ended.stopped, block.fault)
     return block
 
 
@@ -192,7 +196,7 @@ def _teller(load: _Load, seconds: int) -> Json:
 def _far_document(load: _Load, wait_ms: int) -> str | Fault:
     """What the server wrote, or why there is none."""
     try:
-        closed = load.control.call("iperf3.close", wait_ms=wait_ms)
+        closed = load.control.call("iperf3.close", timeout_s=wait_ms / 1000 + CLOSE_S, wait_ms=wait_ms)
         document = unpacked_text(str(closed.get("output", "")))
     except PeerError as error:
         return Fault(error.kind, error.message, error.hint)
@@ -244,7 +248,9 @@ def _stopped(why: str, found: Fault | None) -> Fault:
         return Fault("interrupted", "the throughput test was interrupted; the seconds measured until then are kept")
     if why == "peer-lost":
         return Fault(
-            "peer-lost", "the agent went away during the throughput test", "see what the agent wrote, and run again"
+            "peer-lost",
+            "the far end went away during the throughput test: the line between or the host there broke",
+            "see what the agent wrote, and run again",
         )
     hint = "the line may have broken under load; run again, and look at the packets of the stamp step"
     message = "iperf3 did not end in time and was ended"
@@ -254,6 +260,7 @@ def _stopped(why: str, found: Fault | None) -> Fault:
 def _result(load: _Load, watch: Watch, stopped_by: str) -> ThroughputResult:
     near = [block.near for block in load.blocks if block.near is not None]
     senders = [one for block in load.blocks if (one := load.sender(block)) is not None]
+    receivers = [one for block in load.blocks if (one := load.receiver(block)) is not None]
     rtts = [one.rtt_min_ns for one in senders if one.rtt_min_ns is not None]
     means = [one.rtt_mean_ns for one in senders if one.rtt_mean_ns is not None]
     retransmits = [one.retransmits for one in near]
@@ -261,8 +268,8 @@ def _result(load: _Load, watch: Watch, stopped_by: str) -> ThroughputResult:
         streams=load.step.params["streams"],
         receiver_bps=tuple(load.receiver_bps),
         warmup_bps=tuple(load.warmup_bps),
-        sent_bytes=sum(_moved(one) for one in senders),
-        received_bytes=sum(_moved(one) for block in load.blocks if (one := load.receiver(block)) is not None),
+        sent_bytes=sum(map(_moved, senders)) if senders else None,
+        received_bytes=sum(map(_moved, receivers)) if receivers else None,
         retransmits=sum(count for count in retransmits if count is not None)
         if near and None not in retransmits
         else None,

@@ -53,14 +53,15 @@ class Session:
         self._reflector_id = ""
         self._iperf3: Iperf3Server | None = None
         self._moved_bytes = 0
-        self._until = 0.0  # loop time until which something started here may run
+        self._until: dict[str, float] = {}  # what runs for it, and the loop time until which it may
         self._working: set[asyncio.Future[Json]] = set()
         self._closed = False
 
     @property
     def patience_s(self) -> float:
         """How long the near end may be silent from now on: longer while something runs for it."""
-        return max(0.0, self._until - asyncio.get_running_loop().time()) + self._config.idle_s
+        now = asyncio.get_running_loop().time()
+        return max([0.0, *(until - now for until in self._until.values())]) + self._config.idle_s
 
     async def answer(self, request: Request) -> Answer | Refusal:
         """Serve one request; whatever goes wrong is told, and never ends the agent."""
@@ -153,7 +154,7 @@ class Session:
 
         await self._run(start)
         self._reflector_id = secrets.token_hex(8)
-        self._extend(seconds)
+        self._may_run("reflector", seconds)
         self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
         return {"session": self._reflector_id, "port": port, "ssid": ssid}
 
@@ -166,7 +167,7 @@ class Session:
 
     async def _stamp_close(self, session: str) -> dict[str, Json]:
         reflector, self._reflector = self._opened(session), None
-        self._until = 0.0
+        self._until.pop("reflector", None)
         self._log("reflector closed")
         return await self._run(reflector.stop)
 
@@ -178,7 +179,7 @@ class Session:
         caps.allow("max_bytes", self._moved_bytes + 1, "bytes in this session")
         left = caps.max_bytes - self._moved_bytes
         self._iperf3 = await Iperf3Server.start(self.here, self._config.iperf3_ports, round(seconds), left)
-        self._extend(seconds + GRACE_S)
+        self._may_run("iperf3", seconds + GRACE_S)
         self._log(f"iperf3 on TCP port {self._iperf3.port}: {streams} streams, {seconds:g} s")
         return {"port": self._iperf3.port, "address": self.here}
 
@@ -186,7 +187,7 @@ class Session:
         if self._iperf3 is None:
             raise PeerError("this session has no iperf3 server", "open one first", "state")
         server, self._iperf3 = self._iperf3, None
-        self._until = 0.0
+        self._until.pop("iperf3", None)
         left = await server.close(wait_ms / 1000)
         self._moved_bytes += server.moved_bytes
         self._log(f"iperf3 closed, exit code {left['exit_code']}{', ' + server.killed if server.killed else ''}")
@@ -257,5 +258,5 @@ class Session:
             "busy",
         )
 
-    def _extend(self, seconds: float) -> None:
-        self._until = max(self._until, asyncio.get_running_loop().time() + seconds)
+    def _may_run(self, what: str, seconds: float) -> None:
+        self._until[what] = asyncio.get_running_loop().time() + seconds

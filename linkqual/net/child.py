@@ -38,7 +38,7 @@ def find(program: str) -> str:
     """Its path. HostError when it is not installed."""
     path = shutil.which(program)
     if path is None:
-        raise HostError(f"{program} is not installed", install_hint(program))
+        raise HostError(f"{program} is not installed on this host", install_hint(program))
     return path
 
 

@@ -51,7 +51,7 @@ def parse(payload: bytes) -> Message | None:
 
 
 @given(MESSAGES)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_what_goes_out_comes_back(message: Message) -> None:
     frame = encode(message)
     assert frame_length(frame[:4]) == len(frame) - 4
@@ -59,13 +59,13 @@ def test_what_goes_out_comes_back(message: Message) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_any_bytes_are_a_message_or_a_wire_error(payload: bytes) -> None:
     parse(payload)
 
 
 @given(MESSAGES, st.data())
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_damaged_message_is_a_message_or_a_wire_error(message: Message, data: st.DataObject) -> None:
     payload = bytearray(encode(message)[4:])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -74,7 +74,7 @@ def test_a_damaged_message_is_a_message_or_a_wire_error(message: Message, data: 
 
 
 @given(st.sampled_from(sorted(REQUESTS)), OBJECTS)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_any_arguments_are_checked_or_a_wire_error(name: str, args: dict[str, object]) -> None:
     try:
         found = checked(Request(0, name, args))
@@ -155,19 +155,19 @@ def test_defaults_are_filled_in() -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_octets_travel_as_text(data: bytes) -> None:
     assert text_bytes(bytes_text(data)) == data
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_long_texts_travel_packed(text: str) -> None:
     assert unpacked_text(packed_text(text)) == text
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_any_text_unpacks_or_is_a_wire_error(packed: str) -> None:
     try:
         unpacked_text(packed)

@@ -21,13 +21,13 @@ HOSTS = (
 
 
 @given(st.builds(Peer, HOSTS, st.integers(1, 65535), st.none() | TOKENS, st.none() | st.just(PIN)))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_line_printed_is_the_line_read(peer: Peer) -> None:
     assert Peer.parse(peer.line) == peer
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_any_text_is_a_peer_or_a_usage_error(text: str) -> None:
     for given_text in (text, f"linkqual://{text}"):
         with contextlib.suppress(UsageError):

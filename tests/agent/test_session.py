@@ -270,6 +270,17 @@ def test_a_near_end_that_falls_silent_is_given_up(start_agent: Callable[..., Any
     Control.connect(agent.peer).close()
 
 
+def test_a_near_end_waiting_for_what_it_started_is_no_silent_one(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent(idle_s=0.2)
+    with Control.connect(agent.peer) as control:
+        opened = control.call("stamp.open", **STAMP)
+        control.call("iperf3.open", seconds=1)
+        control.call("iperf3.close", wait_ms=0)
+        assert not agent.logged("nothing asked for", seconds=0.6)
+        control.call("stamp.close", session=opened["session"])
+        assert agent.logged("nothing asked for")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_agent_and_all_it_started(agent_process: Any, number: signal.Signals) -> None:
     control = Control.connect(agent_process.peer)

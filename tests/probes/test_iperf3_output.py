@@ -185,13 +185,13 @@ def test_errors_have_kinds(error: str, expected: str) -> None:
 
 
 @given(st.integers(0, len(TEXT) - 2))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_cut_anywhere_it_is_never_a_result(end: int) -> None:
     assert kind(TEXT[:end]) in ("iperf3-cut", "iperf3-empty")
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters(min_codepoint=32, max_codepoint=126))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_one_wrong_character_never_raises(at: int, wrong: str) -> None:
     found = read(TEXT[:at] + wrong + TEXT[at + 1 :])
     if isinstance(found, Report):

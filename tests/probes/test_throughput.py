@@ -28,7 +28,7 @@ def fault_kind(measurement: Measurement) -> str:
     return measurement.fault.kind
 
 
-@pytest.mark.parametrize(("direction", "streams"), [(FORWARD, 2), (REVERSE, 2), (FORWARD, 1)])
+@pytest.mark.parametrize(("direction", "streams"), [(FORWARD, 2), (REVERSE, 1)])
 def test_seconds_are_the_receivers(far_end: Any, direction: Direction, streams: int) -> None:
     measured = throughput.measure(step(direction, streams=streams, allowed_bps=1e9), far_end.bench())
     assert measured.fault is None
@@ -40,6 +40,8 @@ def test_seconds_are_the_receivers(far_end: Any, direction: Direction, streams: 
     told = [sum(one["bits_per_second"] for one in second["streams"]) for second in document["intervals"]]
     assert not any(one["sender"] for second in document["intervals"] for one in second["streams"])
     assert [*result.warmup_bps, *result.receiver_bps] == pytest.approx(told[:3])
+    assert result.sent_bytes is not None
+    assert result.received_bytes is not None
     assert 0 < result.received_bytes <= result.sent_bytes
     assert result.congestion_control == "cubic"
     assert result.mss is not None
@@ -62,11 +64,11 @@ def test_ipv6(far_end_ipv6: Any) -> None:
 
 
 def test_a_rate_cap_is_kept(far_end: Any) -> None:
-    measured = throughput.measure(
-        step(streams=2, seconds=2, warmup_seconds=0, max_rate_bps=20_000_000), far_end.bench()
-    )
-    assert measured.throughput is not None
-    assert measured.throughput.received_bytes * 8 < 2.2 * 20_000_000
+    asked = step(streams=2, seconds=1, warmup_seconds=0, max_rate_bps=20_000_000)
+    result = throughput.measure(asked, far_end.bench()).throughput
+    assert result is not None
+    assert result.received_bytes is not None
+    assert result.received_bytes * 8 < 1.5 * 20_000_000
 
 
 def judged(statistic: str, **params: Any) -> tuple[Step, Objective]:
@@ -103,11 +105,10 @@ def test_without_a_limit_the_plans_length_holds(far_end: Any) -> None:
 @pytest.mark.parametrize("direction", [FORWARD, REVERSE])
 def test_an_interrupt_keeps_the_seconds_before_it(far_end: Any, direction: Direction) -> None:
     begun = time.monotonic()
-    bench = far_end.bench(interrupted=lambda: time.monotonic() - begun > 2.6)
-    measured = throughput.measure(step(direction, seconds=20, warmup_seconds=1), bench)
+    bench = far_end.bench(interrupted=lambda: time.monotonic() - begun > 1.8)
+    measured = throughput.measure(step(direction, seconds=20, warmup_seconds=0), bench)
     assert fault_kind(measured) == "interrupted"
     assert measured.throughput is not None
-    assert len(measured.throughput.warmup_bps) == 1
     assert 1 <= len(measured.throughput.receiver_bps) <= 3
     assert measured.throughput.stopped_by == "interrupted"
     assert "port" in far_end.control.call("trace.target")
@@ -155,16 +156,12 @@ class Refusing:
         return False
 
 
-@pytest.mark.parametrize(
-    ("output", "kind"),
-    [("", "iperf3-cut"), ("eJwDAAAAAAE=", "iperf3-empty"), ("not base64!", "iperf3-cut")],
-    ids=["nothing", "empty document", "damaged"],
-)
-def test_a_receivers_document_that_is_damaged_is_no_zero(far_end: Any, output: str, kind: str) -> None:
+def test_a_receivers_document_that_is_damaged_is_no_zero(far_end: Any) -> None:
     bench = far_end.bench()
-    bench = Bench(bench.peer_address, bench.near_address, control=Refusing(far_end.control, output=output))  # type: ignore[arg-type]
+    damaged = Refusing(far_end.control, output="not base64!")
+    bench = Bench(bench.peer_address, bench.near_address, control=damaged)  # type: ignore[arg-type]
     measured = throughput.measure(step(seconds=1, warmup_seconds=0), bench)
-    assert fault_kind(measured) == kind
+    assert fault_kind(measured) == "iperf3-cut"
     assert measured.throughput is None
 
 

@@ -1,0 +1,148 @@
+"""The agent across a real line between two namespaces, made by hand, and that line cut."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from linkqual.wire.pairing import Peer
+
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
+
+AGENT = """
+import sys
+from linkqual.agent.config import AgentConfig
+from linkqual.agent.server import run
+run(AgentConfig(port=4862, name="10.99.7.2", ephemeral=True), ready=lambda peer: print(peer.line, flush=True),
+    log=lambda line: print(line, flush=True))
+"""
+
+# The near end cuts its own line while iperf3 runs, and tells what became of the step.
+NEAR = """
+import subprocess, sys
+from linkqual.model import Direction, Step
+from linkqual.net.control import Control, Peer
+from linkqual.probes import throughput
+from linkqual.probes.bench import Bench
+throughput.OVERTIME_S, throughput.CLOSE_S = 1.0, 1.0
+control = Control.connect(Peer.parse(sys.argv[1]))
+print(control.near_address, control.peer_address, flush=True)
+params = {"streams": 2, "seconds": 3, "warmup_seconds": 0, "congestion_control": "cubic"}
+def cut(progress):
+    if progress.done >= 1:
+        subprocess.run(["ip", "link", "set", sys.argv[2], "down"], check=True)
+bench = Bench(control.peer_address, control.near_address, control.family, control, progress=cut)
+step = Step("t", "throughput", params, Direction(sys.argv[3]))
+measured = throughput.measure(step, bench)
+seconds = len(measured.throughput.receiver_bps) if measured.throughput else 0
+print(measured.fault.kind, seconds, flush=True)
+"""
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+class TwoHosts:
+    def __init__(self) -> None:
+        self.near, self.far = f"lqg-near-{os.getpid()}", f"lqg-far-{os.getpid()}"
+
+    def make(self) -> None:
+        for name in (self.near, self.far):
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("link", "add", "line0", "netns", self.near, "type", "veth", "peer", "name", "line0", "netns", self.far)
+        for name, number in ((self.near, 1), (self.far, 2)):
+            ip("-n", name, "address", "add", f"10.99.7.{number}/24", "dev", "line0")
+            ip("-n", name, "address", "add", f"fd00:99:7::{number}/64", "dev", "line0", "nodad")
+            ip("-n", name, "link", "set", "line0", "up")
+
+    def remove(self) -> None:
+        for name in (self.near, self.far):
+            with suppress(subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+    def start(self, where: str, script: str, *words: str) -> subprocess.Popen[str]:
+        command = ["ip", "netns", "exec", where, sys.executable, "-u", "-c", script, *words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def hosts() -> Iterator[TwoHosts]:
+    made = TwoHosts()
+    try:
+        made.make()
+        yield made
+    finally:
+        made.remove()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def line_with(process: subprocess.Popen[str], text: str) -> str:
+    while text not in (line := line_of(process)):
+        assert line, f"it ended without saying {text!r}"
+    return line
+
+
+@pytest.mark.parametrize(("direction", "host"), [("forward", "10.99.7.2"), ("reverse", "fd00:99:7::2")])
+def test_a_line_cut_in_the_middle(hosts: TwoHosts, direction: str, host: str) -> None:
+    with hosts.start(hosts.far, AGENT) as agent:
+        try:
+            pairing = Peer.parse(line_of(agent))
+            line = pairing.line.replace(pairing.name, Peer(host).name)
+            with hosts.start(hosts.near, NEAR, line, "line0", direction) as near:
+                assert line_of(near).split()[1] == host
+                kind, seconds = line_of(near).split()
+            assert kind == "peer-lost"
+            assert int(seconds) >= (1 if direction == "reverse" else 0)
+            assert near.returncode == 0
+        finally:
+            agent.kill()
+
+
+GUEST = """
+import sys, time
+from linkqual.errors import PeerError
+from linkqual.net.control import Control, Peer
+for _ in range(100):
+    try:
+        control = Control.connect(Peer.parse(sys.argv[1]))
+        break
+    except PeerError as error:
+        print(error.kind, flush=True)
+        time.sleep(0.2)
+print("served", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_near_end_cut_off_makes_way_for_the_next(hosts: TwoHosts) -> None:
+    """Its host has vanished without a word: nothing would be noticed for a minute, did not somebody else ask."""
+    started: list[subprocess.Popen[Any]] = []
+    try:
+        started.append(agent := hosts.start(hosts.far, AGENT))
+        line = line_of(agent)
+        started.append(first := hosts.start(hosts.near, GUEST, line, "60"))
+        assert line_of(first) == "served"
+        ip("-n", hosts.near, "link", "set", "line0", "down")
+        local = line.replace("10.99.7.2", "127.0.0.1")
+        started.append(second := hosts.start(hosts.far, GUEST, local, "0"))
+        assert line_of(second) == "busy"
+        assert line_with(second, "served")
+        assert line_with(agent, "ended:").startswith("10.99.7.1")
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
