@@ -100,6 +100,20 @@ def test_a_lost_answer_of_the_destination_does_not_lengthen_the_path() -> None:
     assert found[-1].reached
 
 
+def test_what_lies_beyond_the_destination_is_not_waited_for() -> None:
+    """A destination that answers the first probe only, as one that limits its ICMP errors does."""
+    found, sent, took = run(lambda number, ttl: path(3)(number, ttl) if ttl <= 4 else None)
+    assert len(found) == 4
+    assert len(sent) == PLAN.batch
+    assert took < PLAN.explore_wait_ns
+
+
+def test_the_destination_names_a_hop_at_which_a_router_answered_too() -> None:
+    sent = [Probe(0, 1, 0), Probe(1, 1, 0)]
+    (hop,) = hops(PLAN, sent, {0: Reply(0, "10.0.1.1", 5), 1: Reply(1, "10.9.9.9", 7, Answer.ARRIVED)})
+    assert (hop.address, hop.others, hop.reached) == ("10.9.9.9", ("10.0.1.1",), True)
+
+
 def test_late_replies_count() -> None:
     found, _, _ = run(path(4), delay_ns=900 * MS)
     assert [hop.received for hop in found] == [1] * 5

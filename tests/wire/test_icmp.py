@@ -74,6 +74,13 @@ def test_a_damaged_extension_shows_no_labels() -> None:
     assert icmp.parse_v4(bytes(damaged)).labels == ()
 
 
+@pytest.mark.parametrize("length", [0, 2, 3, 200])
+def test_an_object_of_impossible_length_ends_the_extensions(length: int) -> None:
+    structure = b"\x20\0\0\0" + struct.pack("!HBB", length, 9, 9) + extension()[4:]
+    assert icmp.labels(bytes(8 + 128) + structure, 128) == ()
+    assert icmp.labels(bytes(8 + 128) + structure[:4] + struct.pack("!HBB", 4, 9, 9) + structure[8:], 128) == LABELS
+
+
 def test_a_quote_of_the_udp_header_alone_is_enough() -> None:
     probe = trace_scapy.build(V4, 1, trace_probe.encode(17), False)
     for found in (icmp.parse_v4(message(V4, probe[:28])), trace_scapy.parse(V4.family, message(V4, probe[:28]))):

@@ -230,6 +230,7 @@ def test_reflecting_in_place_is_what_the_scalar_codec_reads() -> None:
     error = ErrorEstimate.of(50_000, synchronised=True)
     buffer = packets(3, 100, ssid=9, error=ERROR, padding=np.random.default_rng(1))
     padding = buffer[0, 68:].copy()
+    buffer[:, 16:44] = 0xAA  # MBZ of a careless sender: ignored, and not sent back
     requests = stamp.sender_rows(buffer)
     requests["sequence"] = [10, 11, 2**32 - 1]
     requests["timestamp"] = timestamp.ntp_column(T + np.array([1, 2, 3]))
