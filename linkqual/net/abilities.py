@@ -112,10 +112,11 @@ def stamps(address: str = "127.0.0.1") -> frozenset[str]:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, wanted)
             sock.bind((address, 0))
             sock.sendto(b"stamp", sock.getsockname())
-            if _arrived(sock, select.POLLIN) and _stamped(sock, 0):
-                found.add("rx")
+            # The error queue first: while it holds anything, poll returns at once and no wait for the packet is one.
             if _arrived(sock, select.POLLERR) and _stamped(sock, socket.MSG_ERRQUEUE):
                 found.add("tx")
+            if _arrived(sock, select.POLLIN) and _stamped(sock, 0):
+                found.add("rx")
     except OSError:
         pass
     return frozenset(found)
