@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from linkqual import plan as planner
 from linkqual import rules, store
+from linkqual.metrics import METRICS
 from linkqual.stats.summary import Summarizer
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -> Qualification:
     """The stored document with the verdict of `profile` on `link`; what was sent stays as it was."""
-    objectives = planner.make(profile, link).objectives
+    objectives = _objectives(stored, profile, link)
     plan = replace(stored.plan, profile=profile.name, objectives=objectives, link=link)
     measurements = tuple(_recounted(folder, taken, objectives) for taken in stored.measurements)
     return replace(
@@ -33,11 +34,19 @@ def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -
     )
 
 
+def _objectives(stored: Qualification, profile: Profile, link: Link) -> tuple[Objective, ...]:
+    """The red lines: those it was judged by when nothing is new; of a simulated run only what a simulation can show."""
+    if profile == stored.profile and link == stored.plan.link:
+        return stored.plan.objectives
+    objectives = planner.make(profile, link).objectives
+    return tuple(one for one in objectives if not stored.simulated or METRICS[one.metric].probe == "stamp")
+
+
 def _recounted(folder: Path, taken: Measurement, objectives: tuple[Objective, ...]) -> Measurement:
     """The measurement with its summary made anew from the packets, where they were kept."""
     if taken.stamp is None or not store.has_packets(folder, taken.step.key):
         return taken
-    summarizer = Summarizer(tuple(o for o in objectives if o.metric != "throughput"))
+    summarizer = Summarizer(tuple(o for o in objectives if METRICS[o.metric].probe == "stamp"))
     for rows in store.packets(folder, taken.step.key):
         summarizer.add(rows)
     counted = replace(summarizer.summary(), late=taken.stamp.summary.late)

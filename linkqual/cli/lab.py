@@ -87,6 +87,8 @@ def exec_(
     """
     from linkqual.lab import session
 
+    if command[:1] == ["--"]:
+        command = command[1:]
     raise typer.Exit(session.execute(name, node, command))
 
 

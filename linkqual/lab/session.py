@@ -85,7 +85,7 @@ def find(name: str = "") -> Session:
         if session.name == name or (not name and len(sessions) == 1):
             return session
     up_now = ", ".join(session.name for session in sessions)
-    said = f"no lab is called {name!r}" if name else f"{len(sessions)} labs are up"
+    said = f"no lab is called {name!r}" if name else f"{len(sessions)} labs are up" if sessions else "no lab is up"
     raise UsageError(said, f"one of {up_now}" if up_now else "linkqual lab up")
 
 

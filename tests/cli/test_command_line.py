@@ -1,0 +1,135 @@
+"""The command line as a shell sees it: help, exit codes, one clear message for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linkqual.cli import app
+from linkqual.errors import ExitCode
+
+HEAVY = ("numpy", "pandas", "scapy", "scipy", "pydantic", "jinja2", "altair", "pyarrow", "ruamel", "cryptography")
+VERBS = ("test", "plan", "measure", "judge", "report", "agent", "lab", "doctor", "profiles", "probes")
+LAB_VERBS = ("lines", "up", "list", "exec", "down", "simulate")
+
+
+def linkqual(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "linkqual", *arguments],
+        capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom linkqual.cli import main\nmain(['--help'])\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "HEAVY []" in said.stdout
+    assert "Commands:" in said.stdout
+
+
+@pytest.mark.parametrize("verb", [*([v] for v in VERBS), *(["lab", v] for v in LAB_VERBS)], ids=" ".join)
+def test_every_verb_explains_itself_with_an_example(verb: list[str]) -> None:
+    said = linkqual(*verb, "--help")
+    assert said.returncode == 0
+    if verb != ["lab"]:
+        assert "Example" in said.stdout
+        assert f"linkqual {' '.join(verb)}" in said.stdout
+
+
+def test_every_verb_is_in_the_readme() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    registered = {command.name for command in app.registered_commands} | {"lab"}
+    assert registered == set(VERBS)
+    for verb in registered:
+        assert f"linkqual {verb}" in readme, f"README: the table of verbs lacks {verb}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["test", "--profile", "nonsense"], "there is no profile 'nonsense'"),
+        (["test", "--profile", "missing.yaml"], "cannot read the profile"),
+        (["test", "--line", "nowhere"], "there is no line 'nowhere'"),
+        (["test", "--cir", "fast"], "--cir"),
+        (["test", "--rtt-budget", "12"], "--rtt-budget"),
+        (["test", "--rate", "0"], "--rate"),
+        (["test", "--streams", "1,x"], "--streams"),
+        (["test", "--zone", "Mars/Olympus"], "there is no time zone"),
+        (["test", "--only", "sonar"], "no probe is called 'sonar'"),
+        (["test", "--only", "ping", "--skip", "ping"], "both asked for and skipped"),
+        (["test", "192.0.2.1", "--line", "clean"], "leave out one of them"),
+        (["test", "linkqual://"], "pairing line cannot be read"),
+        (["test", "--nonsense"], "No such option"),
+        (["judge", "/nowhere"], "cannot read"),
+        (["report", "/nowhere"], "cannot read"),
+        (["report", "/nowhere", "--format", "pdf"], "there is no report format 'pdf'"),
+        (["lab", "exec", "near", "--", "true"], "no lab is up"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line_is_one_message_and_exit_code_2(arguments: list[str], says: str, tmp_path: Path) -> None:
+    said = linkqual(*arguments, cwd=tmp_path, XDG_RUNTIME_DIR=str(tmp_path))
+    assert said.returncode == ExitCode.USAGE, said.stderr
+    assert says in said.stderr
+    assert "Traceback" not in said.stderr
+    assert not list(tmp_path.glob("runs"))
+
+
+@pytest.mark.loopback
+def test_a_far_end_that_is_not_there_is_no_data(tmp_path: Path) -> None:
+    said = linkqual("test", "127.0.0.1:9", "--token", "x" * 16, cwd=tmp_path)
+    assert said.returncode == ExitCode.NO_DATA
+    assert "linkqual agent" in said.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_in_words_and_as_json() -> None:
+    words = linkqual("plan", "--profile", "training", "--cir", "10G", "--rtt-budget", "12ms")
+    assert words.returncode == 0
+    assert "332,858" in words.stdout
+    plan = json.loads(linkqual("plan", "--json").stdout)
+    assert {step["probe"] for step in plan["steps"]} == {"path", "ping", "stamp", "throughput"}
+
+
+def test_simulate_judge_report_without_a_packet(tmp_path: Path) -> None:
+    made = linkqual("lab", "simulate", "lossy", "--packets", "300k", "--seed", "5", "-o", "run", cwd=tmp_path)
+    assert made.returncode == ExitCode.FAIL, made.stderr
+    assert "Simulated" in made.stdout
+
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    summary = document["measurements"][0]["stamp"]["summary"]
+    assert summary["lost_forward"] == document["truth"]["forward"]["dropped"] > 0
+    assert summary["lost_reverse"] == document["truth"]["reverse"]["dropped"]
+
+    again = linkqual("judge", "run", "--json", cwd=tmp_path)
+    assert again.returncode == ExitCode.FAIL
+    assert json.loads(again.stdout)["verdict"] == document["verdict"]
+
+    page = linkqual("report", "run", "--format", "html", "-o", "page.html", cwd=tmp_path)
+    assert page.returncode == 0
+    assert "<html" in (tmp_path / "page.html").read_text()
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    texts = []
+    for name in ("a/run", "b/run"):
+        (tmp_path / name).parent.mkdir()
+        linkqual("lab", "simulate", "jittery", "--packets", "50k", "--seed", "3", "-o", name, cwd=tmp_path)
+        texts.append((tmp_path / name / "run.json").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_a_changed_limit_changes_the_verdict_without_measuring_again(tmp_path: Path) -> None:
+    linkqual("lab", "simulate", "clean", "--packets", "400k", "-o", "run", cwd=tmp_path)
+    assert linkqual("judge", "run", cwd=tmp_path).returncode == ExitCode.PASS
+    strict = linkqual("judge", "run", "--rtt-budget", "2ms", cwd=tmp_path)
+    assert strict.returncode == ExitCode.FAIL
+    assert linkqual("judge", "run", cwd=tmp_path).returncode == ExitCode.PASS
