@@ -17,6 +17,7 @@ from linkqual.net import clock
 from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
 from linkqual.net.departures import BATCH, Departures
 from linkqual.net.messages import MessageBlock, received_ancillary, runs
+from linkqual.net.outlet import Outlet
 from linkqual.net.process import CHUNK, READY, REPORT, Inbox, Json, Outbox
 from linkqual.net.sender import CHUNK_HEAD, SenderConfig
 from linkqual.net.sockets import StampedSocket, truesize
@@ -65,7 +66,8 @@ class _Drive:
         template = request_template(
             config.packet_bytes, ssid=config.ssid, error=error, follow_up=config.follow_up, padding=padding
         )
-        self._departures = Departures(self._socket, self._session, template)
+        self._outlet = Outlet(self._socket, config.first_seq, self._session.transmitted)
+        self._departures = Departures(self._outlet, self._session, template)
         self._block = MessageBlock(BATCH, -(-config.packet_bytes // 64) * 64 + 64)
         self._pacer = pacer(config.schedule, config.rate_pps, config.seed)
         self._single = 0 < config.rate_pps <= _SINGLE_PPS
@@ -83,6 +85,7 @@ class _Drive:
         self._next_due_ns = 0
         self._start_ns = self._next_drain_ns = self._next_settle_ns = self._heartbeat_ns = 0
         self._last_departure_ns = 0
+        self._cpu_before_ns = 0
 
     def _buffered_window(self) -> int:
         """Packets in flight that neither end's receive buffer can overflow with; here each leaves a TX stamp in it too."""
@@ -104,6 +107,7 @@ class _Drive:
         self._start_ns = self._next_due_ns = self._last_reply_ns = monotonic_ns() + _LEAD_NS
         self._next_due_ns += int(self._pacer.offsets_ns(0, 1)[0])
         started_ns = utc_ns() + _LEAD_NS
+        self._cpu_before_ns = clock.cpu_ns()
         while True:
             if not self._ended_by:
                 self._depart()
@@ -178,7 +182,7 @@ class _Drive:
 
     def _drain(self) -> None:
         now = monotonic_ns()
-        self._departures.collect_stamps()
+        self._outlet.collect()
         for _ in range(_ROUNDS):
             count = self._socket.receive(self._block)
             if count:
@@ -213,14 +217,14 @@ class _Drive:
                 self._ended_by = self._ended_by or "stop"
         if self._inbox.ended:
             raise BrokenPipeError
-        refused = self._departures.refused_ns
+        refused = self._outlet.refused_ns
         if refused and refused > self._last_reply_ns and now - self._last_reply_ns > _REFUSED_NS:
             self._ended_by = self._ended_by or "refused"
 
     # ---- the end
 
     def _report(self, started_ns: int, realtime: bool) -> dict[str, Any]:
-        out = self._departures
+        out = self._outlet
         elapsed = self._last_departure_ns - self._start_ns
         unsent = out.unsent.total()
         return self._session.figures() | {
@@ -231,7 +235,7 @@ class _Drive:
             "unsent_because": dict(out.unsent),
             "refusals": dict(out.refusals),
             "icmp_errors": dict(out.icmp_errors),
-            "tx_stamps": out.stamped,
+            "tx_stamps": out.stamps,
             "rate_pps": (self._sent - 1) * 1e9 / elapsed if elapsed > 0 and self._sent > 1 else None,
             "socket_drops": self._socket.dropped(),
             "receive_buffer_bytes": self._socket.receive_buffer_bytes,
@@ -241,5 +245,5 @@ class _Drive:
             "blocked_ns": self._blocked_ns,
             "lateness": asdict(self._lateness.data()),
             "realtime": realtime,
-            "cpu_ns": clock.cpu_ns(),
+            "loop_cpu_ns": clock.cpu_ns() - self._cpu_before_ns,
         }

@@ -10,7 +10,6 @@ The socket is not connected, so that what strangers send is seen and counted; no
 
 from __future__ import annotations
 
-import errno
 import json
 import select
 import socket
@@ -22,10 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
+from linkqual.net.clock import cpu_ns, monotonic_ns, utc_ns
 from linkqual.net.messages import MessageBlock, received_ancillary, runs
+from linkqual.net.outlet import Outlet
 from linkqual.net.process import ANSWER, BITMAP, READY, REPORT, ChildProcess, Inbox, Json, Outbox
-from linkqual.net.sockets import SendNumbers, StampedSocket, address_octets
+from linkqual.net.sockets import StampedSocket, address_octets
 from linkqual.records import ABSENT
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
 from linkqual.wire.timestamp import ErrorEstimate
@@ -34,8 +34,6 @@ _BATCH = 64
 _LONGEST_PACKET = 9216  # jumbo frames
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200
-_RETRY_NS = 2_000_000  # how long a full send queue is waited for
-_RETRY_REST_NS = 50_000
 _NS_PER_S = 1_000_000_000
 
 
@@ -90,7 +88,7 @@ class Reflector:
         return self._process.pid
 
     def counters(self) -> dict[str, int]:
-        """Counters of the session and its socket: see `ReflectorCounters`, and socket_drops, receive_buffer_bytes."""
+        """Counters of the session and its socket: see `ReflectorCounters`, and socket_drops, receive_buffer_bytes, cpu_ns."""
         if self._final is not None:
             return dict(self._final["counters"])
         self._process.tell({"do": "counters"})
@@ -139,8 +137,7 @@ class _Drive:
         self._session = ReflectorSession(config.settings())
         self._socket = StampedSocket(config.bind_address, config.port, buffer_bytes=config.receive_buffer_bytes)
         self._block = MessageBlock(_BATCH, _LONGEST_PACKET, named=True)
-        self._numbers = SendNumbers(self._socket, 0)
-        self._alarm = Alarm()
+        self._outlet = Outlet(self._socket, 0, self._session.transmitted)
         self._tos = 0
         peer = np.frombuffer(address_octets(config.peer_address), np.uint8)
         at = 8 if self._socket.family == socket.AF_INET6 else 4
@@ -175,7 +172,7 @@ class _Drive:
             case {"do": "arrived", "first": int(first), "count": int(count)}:
                 self._outbox.put(BITMAP, self._session.arrived(first, count))
             case {"do": "stop"}:
-                self._collect_stamps()
+                self._outlet.collect()
                 self._outbox.put_json(REPORT, {"counters": self._counters(), "stamps": self._session.stamps_left()})
                 return False
         return True
@@ -184,6 +181,7 @@ class _Drive:
         return self._session.figures() | {
             "socket_drops": self._socket.dropped(),
             "receive_buffer_bytes": self._socket.receive_buffer_bytes,
+            "cpu_ns": cpu_ns(),
         }
 
     # ---- packets
@@ -205,7 +203,7 @@ class _Drive:
                     start += 1
             for first, stop in runs(block.lengths[start:count]):
                 self._serve(start + first, start + stop, stamps, ttl, tos)
-        self._collect_stamps()
+        self._outlet.collect()
         return count == block.count
 
     def _serve(
@@ -227,8 +225,9 @@ class _Drive:
                 self._peer_port = self._peer_port or self._port_of(first + begin)
                 here = slice(first + begin, first + end)
                 self._mark(int(tos[here][0]))
-                numbers = self._session.answer(packets[begin:end], stamps[here], ttl[here], utc_ns())
-                self._send(here.start, here.stop, numbers)
+                number = self._session.answer(packets[begin:end], stamps[here], ttl[here], utc_ns())
+                block.prepare_replies(here.start, here.stop)
+                self._session.not_sent(len(self._outlet.push(block, here.start, here.stop, number)))
 
     def _from_peer(self, first: int, stop: int) -> npt.NDArray[np.bool_]:
         names = self._block.names[first:stop]
@@ -246,36 +245,3 @@ class _Drive:
         if tos & 0xFC != self._tos:
             self._tos = tos & 0xFC
             self._socket.set_tos(self._tos)
-
-    def _send(self, first: int, stop: int, numbers: npt.NDArray[np.int64]) -> None:
-        block, descriptor = self._block, self._socket.descriptor
-        block.prepare_replies(first, stop)
-        if self._numbers.explicit:
-            block.number(first, numbers)
-        give_up_ns = 0
-        while first < stop:
-            taken, refusal = block.send(descriptor, first, stop)
-            self._numbers.sent(taken)
-            first += taken
-            if first == stop:
-                return
-            now = monotonic_ns()
-            give_up_ns = give_up_ns or now + _RETRY_NS
-            if refusal == errno.EINVAL and self._numbers.explicit:
-                self._numbers.count()
-                block.control_lengths[first:stop] = 0
-            elif refusal in (errno.EAGAIN, errno.ENOBUFS) and now < give_up_ns:
-                self._alarm.sleep_until(now + _RETRY_REST_NS)
-            elif not taken and now >= give_up_ns:
-                self._session.not_sent(1)
-                first += 1
-            self._renumber(self._session.next_far - (stop - first))
-
-    def _renumber(self, number: int) -> None:
-        self._collect_stamps()
-        self._numbers.restart(number)
-
-    def _collect_stamps(self) -> None:
-        ids, stamps, _ = self._socket.sent_stamps()
-        if len(ids):
-            self._session.transmitted(self._numbers.of(ids), stamps)

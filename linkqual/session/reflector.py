@@ -95,19 +95,19 @@ class ReflectorSession:
             admitted[np.flatnonzero(admitted)[allowed:]] = False
         return admitted
 
-    def answer(self, packets: Octets, received_ns: Longs, ttl: Octets, utc_ns: int) -> Longs:
-        """Rewrite admitted requests of one length into replies that leave now; their numbers in the reply counter, shape (n,).
+    def answer(self, packets: Octets, received_ns: Longs, ttl: Octets, utc_ns: int) -> int:
+        """Rewrite admitted requests of one length into replies that leave now; the first one's number in the reply counter.
 
         `received_ns`: T2, kernel RX stamps; `utc_ns`: T3 as far as the program knows it.
         """
         count, size = packets.shape
         self._note_arrivals(stamp.sender_rows(packets)["sequence"])
-        numbers = np.arange(self.next_far, self.next_far + count)
+        first = self.next_far
         self.next_far += count
         self.counters.received_bytes += count * size
         replies = stamp.reflect(
             packets,
-            sequence=numbers % _WRAP,
+            sequence=np.arange(first, first + count) % _WRAP,
             receive_timestamp=ntp_column(received_ns),
             ttl=ttl,
             error=self.settings.error,
@@ -116,7 +116,7 @@ class ReflectorSession:
             self._answer_tails(packets, replies, utc_ns)
         replies["timestamp"] = ntp_from_ns(utc_ns)
         self.counters.answered += count
-        return numbers
+        return first
 
     def transmitted(self, numbers: Longs, sent_ns: Longs) -> None:
         """Kernel TX stamps (UTC) of replies, by their number in the reply counter; each goes into a later reply."""

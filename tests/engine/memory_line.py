@@ -125,8 +125,8 @@ class MemoryLine:
             return
         far_now = UTC + self.now + FAR_AHEAD
         assert self.reflector.admit(packet, np.ones(1, bool), self.now).all()
-        numbers = self.reflector.answer(packet, np.array([far_now]), one * 60, far_now)
-        self.reflector.transmitted(numbers, np.array([far_now + TX_DELAY]))
+        number = self.reflector.answer(packet, np.array([far_now]), one * 60, far_now)
+        self.reflector.transmitted(np.array([number]), np.array([far_now + TX_DELAY]))
         for delay in back:
             self._later(delay, "reply", packet.tobytes())
 
