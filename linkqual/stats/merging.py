@@ -104,7 +104,7 @@ def _ipdv(a: Summary, b: Summary) -> dict[str, Histogram]:
     for key in a.edges:
         step = _across(a, b, key)
         if step is not None:
-            pair = histogram.LogLinear()
+            pair = histogram.Even()
             pair.add(np.array([step]))
             found[key] = histogram.merge(found.get(key, Histogram()), pair.data())
     return found

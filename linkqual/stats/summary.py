@@ -49,7 +49,7 @@ class Summarizer:
         self._last_ns: int | None = None
         self._delays = {each: LogLinear() for each in Direction}
         self._variation = {each: Even() for each in Direction}
-        self._ipdv = {each: LogLinear() for each in Direction}
+        self._ipdv = {each: Even() for each in Direction}
         self._residence = LogLinear()
         self._ends: dict[Direction, list[int]] = {each: [] for each in Direction}  # delay of first and last packet sent
         self._far = Arrivals()

@@ -120,6 +120,10 @@ def test_trials_to_prove_with_many_bad_ones_still_agree_with_the_bound():
         c.trials_to_prove(0.0)
 
 
+def test_a1_four_hundred_thousand_good_probes_bound_the_loss():
+    assert c.ratio_upper(0, 400_000) == pytest.approx(7.5e-6, rel=0.005)
+
+
 def test_a2_ten_thousand_pings_are_289572_too_few():
     assert c.ratio_upper(0, 10_000) == pytest.approx(3.0e-4, rel=0.01)
     assert c.trials_to_decide(0, 10_000, 1e-5) - 10_000 == 289_572
