@@ -192,6 +192,14 @@ def versions() -> dict[str, str]:
     return dict(_versions())
 
 
+def boot_id() -> str:
+    """The same at two ends that run on one kernel, and so share a clock; empty when the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 # ---- everything a result says of this end
 
 
