@@ -222,9 +222,11 @@ class _Agent:
             why = await self._converse(guest, self._greeting(guest, hello))
         finally:
             guest.leaving = True
-            await _to_the_end(guest.session.close())
-            self._guests.remove(guest)
-            guest.gone.set()
+            try:
+                await _to_the_end(guest.session.close())
+            finally:
+                self._guests.remove(guest)
+                guest.gone.set()
             self._log(f"{link.near}: session {guest.session.id} ended: {why}")
 
     def _full(self) -> bool:
@@ -287,7 +289,11 @@ async def _serve(guest: _Guest, greeting: Answer, requests: asyncio.Queue[Reques
                 request = await requests.get()
         except TimeoutError:
             return f"nothing asked for {patience:.0f} s"
-        await guest.link.send(await guest.session.answer(request))
+        answer = await guest.session.answer(request)
+        try:
+            await guest.link.send(answer)
+        except WireError as error:  # an answer longer than a frame may be
+            await guest.link.send(Refusal(request.id, "failed", error.message, "ask for less"))
         if request.name == "bye":
             return "goodbye"
 

@@ -92,10 +92,11 @@ class Session:
             await asyncio.wait(set(self._working))
         reflector, self._reflector = self._reflector, None
         iperf3, self._iperf3 = self._iperf3, None
-        if iperf3 is not None:
-            await iperf3.close(0)
-        if reflector is not None:
-            await self._run(reflector.close)
+        ending: list[Awaitable[object]] = [iperf3.close(0)] if iperf3 is not None else []
+        ending += [self._run(reflector.close)] if reflector is not None else []
+        for outcome in await asyncio.gather(*ending, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                self._log(f"what was started does not end: {outcome}")
 
     # ---- the requests
 

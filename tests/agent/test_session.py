@@ -210,6 +210,29 @@ def test_a_fault_of_ours_does_not_end_the_agent(agent: Any, monkeypatch: pytest.
     assert agent.logged("ZeroDivisionError")
 
 
+def test_an_answer_too_long_is_a_refusal(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linkqual.net.host.boot_id", lambda: "x" * 5_000_000)
+    with Control.connect(agent.peer) as control:
+        assert refused(control, "host").kind == "failed"
+        assert "port" in control.call("trace.target")
+
+
+def test_what_does_not_end_blocks_nobody(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from linkqual.net.reflector import Reflector
+
+    close = Reflector.close
+
+    def stubborn(reflector: Reflector) -> None:
+        close(reflector)
+        raise RuntimeError("stubborn")
+
+    monkeypatch.setattr(Reflector, "close", stubborn)
+    with Control.connect(agent.peer) as control:
+        control.call("stamp.open", **STAMP)
+    assert agent.logged("stubborn")
+    Control.connect(agent.peer).close()
+
+
 def test_a_second_near_end_is_told_who_was_first(agent: Any) -> None:
     with Control.connect(agent.peer) as first:
         opened = first.call("stamp.open", **STAMP)
