@@ -62,6 +62,7 @@ def trace(
     right to raw sockets it also learns MPLS labels and TTLs. `source` "": as the kernel routes; `source_port` 0: any free
     one. Never raises for what network or system do: the Trace then carries a Fault beside the hops found.
     """
+    rounds = min(rounds, trace_probe.MAX_NUMBER // max_hops)
     plan = TracePlan(max_hops=max_hops, rounds=rounds, timeout_ns=timeout_ns)
     try:
         with TraceSockets(family, source, source_port, destination, destination_port, codec) as sockets:
@@ -90,21 +91,21 @@ def _run(plan: TracePlan, sockets: TraceSockets, destination_port: int, interrup
     found = hops(plan, sent, replies)
     if trouble is None and sockets.can_record_route:
         found = with_egress(found, *_record_route(plan, sockets, found, sent, replies), sockets.source)
-    stopped = any(reply.answer is Answer.STOPPED for reply in replies.values())
+    ended = next((reply.answer for reply in replies.values() if reply.answer in {Answer.STOPPED, Answer.NO_WAY}), None)
     return Trace(
         source=sockets.source,
         destination=sockets.destination,
         source_port=sockets.source_port,
         destination_port=destination_port,
         hops=found,
-        fault=trouble or fault(found, sockets.destination, stopped, plan.max_hops),
+        fault=trouble or fault(found, sockets.destination, ended, plan.max_hops),
     )
 
 
 def _send(plan: TracePlan, sockets: TraceSockets, ttl: int, sent: list[Probe], replies: dict[int, Reply]) -> None:
     """One probe, unless the end of the path has been seen before this TTL; then hear what comes until the next may go."""
     number = len(sent)
-    if ttl > last_ttl(plan, sent, replies) or number > trace_probe.MAX_NUMBER:
+    if ttl > last_ttl(plan, sent, replies):
         return
     packet = sockets.build(number, ttl)
     sent.append(Probe(number, ttl, time.monotonic_ns()))

@@ -198,7 +198,12 @@ class TraceSockets:
 
 
 def _answer(cause: Cause) -> Answer:
-    return {Cause.TTL: Answer.ON_THE_WAY, Cause.PORT: Answer.ARRIVED}.get(cause, Answer.STOPPED)
+    return {
+        Cause.TTL: Answer.ON_THE_WAY,
+        Cause.PORT: Answer.ARRIVED,
+        Cause.REFUSED: Answer.STOPPED,
+        Cause.NO_ROUTE: Answer.NO_WAY,
+    }[cause]
 
 
 def _messages(

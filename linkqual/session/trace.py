@@ -42,6 +42,7 @@ class Answer(Enum):
     ON_THE_WAY = "a router on the way"
     ARRIVED = "the destination"
     STOPPED = "a router that lets it go no further"
+    NO_WAY = "a router that knows no way on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +154,22 @@ def _hop(ttl: int, sent: Sequence[Probe], replies: Replies) -> Hop:
     )
 
 
-def fault(found: Sequence[Hop], destination: str, stopped: bool, max_hops: int) -> Fault | None:
-    """Why a trace did not get to its destination; None when it did."""
+def fault(found: Sequence[Hop], destination: str, ended: Answer | None, max_hops: int) -> Fault | None:
+    """Why a trace did not get to its destination; None when it did. `ended`: what the router said that ended it, if one did."""
     if found and found[-1].reached:
         return None
     seen = [hop for hop in found if hop.address is not None]
-    if stopped:
+    if ended is Answer.STOPPED:
         return Fault(
             "refused",
             f"{seen[-1].address} at hop {seen[-1].ttl} lets the probes go no further",
             "allow UDP to the trace's port there, or give another destination port",
+        )
+    if ended is Answer.NO_WAY:
+        return Fault(
+            "unreachable",
+            f"{seen[-1].address} at hop {seen[-1].ttl} knows no way on to {destination}",
+            "check that host, and the routes from there",
         )
     if not seen:
         return Fault(

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 CLONE_NEWNET = 0x40000000
+PREFIX = "lqpath"
 _libc = ctypes.CDLL(None, use_errno=True)
 _serial = itertools.count()
 
@@ -44,11 +45,19 @@ def entered(namespace: str) -> Iterator[None]:
         os.close(there)
 
 
+def sweep() -> None:
+    """Remove what a test run that was killed has left."""
+    for line in run("ip netns list").splitlines():
+        name = line.split()[0]
+        if name.startswith(PREFIX) and not os.path.exists(f"/proc/{name.removeprefix(PREFIX).split('x')[0]}"):
+            run(f"ip netns del {name}")
+
+
 class Chain:
     """Nodes by short name. `link` numbers its subnet; `route` leads hosts and routers along a list of nodes."""
 
     def __init__(self) -> None:
-        self._prefix = f"lqpath{os.getpid()}x{next(_serial)}-"
+        self._prefix = f"{PREFIX}{os.getpid()}x{next(_serial)}-"
         self._nodes: list[str] = []
         self._links = 0
         self.addresses: dict[tuple[str, str], tuple[str, str]] = {}  # (node, neighbour) -> IPv4, IPv6
@@ -114,6 +123,7 @@ def write(setting: str, value: str) -> None:
 def build(forward: list[str], backward: list[str] | None = None) -> Chain:
     """Both lists run from the near to the far end; `backward` is walked the other way."""
     back = backward or forward
+    sweep()
     chain = Chain()
     try:
         done: set[tuple[str, str]] = set()

@@ -21,7 +21,7 @@ from linkqual.net.trace_sockets import PLAIN, Codec
 from linkqual.session.symmetry import compare
 from linkqual.wire import trace_json
 
-from .chain import Chain, build, entered
+from .chain import Chain, build, entered, run
 
 pytestmark = pytest.mark.lab
 
@@ -37,8 +37,8 @@ def chains() -> Iterator[Callable[..., Chain]]:
     """Chains by their two paths, each built once; all are gone at the end, whatever happened."""
     built: dict[tuple[str, ...], Chain] = {}
 
-    def get(backward: list[str], silent: str = "") -> Chain:
-        key = (*backward, silent)
+    def get(backward: list[str], silent: str = "", own: str = "") -> Chain:
+        key = (*backward, silent, own)
         if key not in built:
             built[key] = build(STRAIGHT, backward)
             if silent:
@@ -239,3 +239,16 @@ def test_without_a_trace_from_the_far_end_the_forward_one_is_kept(
     assert not got.path.reverse.hops
     assert got.path.reverse.source == chain.address("far", "r3")
     assert "come back over" in got.path.because
+
+
+@pytest.mark.parametrize(("kind", "ended"), [("prohibit", "refused"), ("unreachable", "unreachable")])
+def test_a_router_that_refuses_or_knows_no_way_on_is_named(chains: Callable[..., Chain], kind: str, ended: str) -> None:
+    chain = chains(STRAIGHT, own=kind)
+    far, r2 = chain.address("far", "r3"), chain.address("r2", "r1")
+    run(f"ip -n {chain.name('r2')} route replace {kind} {far}/32")
+    with entered(chain.name("near")):
+        found = trace(far, NEAR_PORT, FAR_PORT)
+    assert found.fault is not None
+    assert found.fault.kind == ended
+    assert found.fault.message.startswith(f"{r2} at hop 2")
+    assert [hop.reached for hop in found.hops] == [False, False]

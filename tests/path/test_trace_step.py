@@ -124,7 +124,7 @@ def test_an_endless_silence_is_one_hop_and_a_fault() -> None:
     found, sent, _ = run(path(29, silent=frozenset(range(4, 31))))
     assert [hop.address for hop in found] == ["10.0.1.1", "10.0.2.1", "10.0.3.1", None]
     assert len(sent) == 3 + 27 * 3
-    told = fault(found, "10.9.9.9", stopped=False, max_hops=30)
+    told = fault(found, "10.9.9.9", None, max_hops=30)
     assert told is not None
     assert told.kind == "unreachable"
     assert "10.0.3.1 at hop 3" in told.message
@@ -132,22 +132,24 @@ def test_an_endless_silence_is_one_hop_and_a_fault() -> None:
 
 def test_nothing_at_all_answers() -> None:
     found, _, _ = run(lambda _number, _ttl: None)
-    told = fault(found, "10.9.9.9", stopped=False, max_hops=30)
+    told = fault(found, "10.9.9.9", None, max_hops=30)
     assert told is not None
     assert "no hop within 30" in told.message
 
 
-def test_a_router_that_stops_the_trace_ends_it() -> None:
+@pytest.mark.parametrize(("says", "kind"), [(Answer.STOPPED, "refused"), (Answer.NO_WAY, "unreachable")])
+def test_a_router_that_stops_the_trace_ends_it(says: Answer, kind: str) -> None:
     def answer(number: int, ttl: int) -> Reply | None:
-        return Reply(number, "10.0.3.1", 10 * MS, Answer.STOPPED) if ttl >= 3 else path(9)(number, ttl)
+        return Reply(number, "10.0.3.1", 10 * MS, says) if ttl >= 3 else path(9)(number, ttl)
 
     found, sent, _ = run(answer)
     assert len(found) == 3
     assert not found[-1].reached
     assert len(sent) == 8
-    told = fault(found, "10.9.9.9", stopped=True, max_hops=30)
+    told = fault(found, "10.9.9.9", says, max_hops=30)
     assert told is not None
-    assert told.kind == "refused"
+    assert told.kind == kind
+    assert "10.0.3.1 at hop 3" in told.message
 
 
 def test_two_routers_at_one_ttl_are_both_kept() -> None:
