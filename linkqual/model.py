@@ -206,6 +206,8 @@ class Slice:
     rtt_max_ns: int | None = None
     forward_pdv_p99_ns: int | None = None
     reverse_pdv_p99_ns: int | None = None
+    forward_min_ns: int | None = None  # smallest T2 - T1, clock offset included
+    reverse_min_ns: int | None = None  # smallest T4 - T3
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from linkqual.model import Direction, Edge, Histogram, Slice, Summary
 from linkqual.stats import arrivals, histogram, loss_events, slices, tally
+from linkqual.stats.slices import least, most
 
 COUNTS = (
     "sent",
@@ -63,16 +64,6 @@ def merge(a: Summary, b: Summary) -> Summary:
         forward_hops=_summed(a.forward_hops, b.forward_hops),
         reverse_hops=_summed(a.reverse_hops, b.reverse_hops),
     )
-
-
-def least(a: int | None, b: int | None) -> int | None:
-    """The smaller of what is known."""
-    return min((each for each in (a, b) if each is not None), default=None)
-
-
-def most(a: int | None, b: int | None) -> int | None:
-    """The larger of what is known."""
-    return max((each for each in (a, b) if each is not None), default=None)
 
 
 def _both(a: Mapping[str, Part], b: Mapping[str, Part], join: Callable[[Part, Part], Part]) -> dict[str, Part]:

@@ -53,18 +53,21 @@ class _Cell:
 
     def data(self, start_ns: int, forward_floor: int | None, reverse_floor: int | None) -> Slice:
         delays = self.round_trip.data()
+        forward, reverse = self.forward.data(), self.reverse.data()
         return Slice(
-            start_ns,
-            self.sent,
-            self.lost_forward,
-            self.lost_reverse,
-            self.lost,
-            delays.minimum,
-            quantile(delays, 0.5),
-            quantile(delays, 0.99),
-            delays.maximum,
-            _above(quantile(self.forward.data(), 0.99), forward_floor),
-            _above(quantile(self.reverse.data(), 0.99), reverse_floor),
+            start_ns=start_ns,
+            sent=self.sent,
+            lost_forward=self.lost_forward,
+            lost_reverse=self.lost_reverse,
+            lost=self.lost,
+            rtt_min_ns=delays.minimum,
+            rtt_p50_ns=quantile(delays, 0.5),
+            rtt_p99_ns=quantile(delays, 0.99),
+            rtt_max_ns=delays.maximum,
+            forward_pdv_p99_ns=_above(quantile(forward, 0.99), forward_floor),
+            reverse_pdv_p99_ns=_above(quantile(reverse, 0.99), reverse_floor),
+            forward_min_ns=forward.minimum,
+            reverse_min_ns=reverse.minimum,
         )
 
 
@@ -157,28 +160,30 @@ def merged(a: list[Slice], a_ns: int, b: list[Slice], b_ns: int) -> tuple[tuple[
 
 def _together(a: Slice, b: Slice) -> Slice:
     return Slice(
-        a.start_ns,
-        a.sent + b.sent,
-        a.lost_forward + b.lost_forward,
-        a.lost_reverse + b.lost_reverse,
-        a.lost + b.lost,
-        _least(a.rtt_min_ns, b.rtt_min_ns),
-        _weighted(a, b),
-        _most(a.rtt_p99_ns, b.rtt_p99_ns),
-        _most(a.rtt_max_ns, b.rtt_max_ns),
-        _most(a.forward_pdv_p99_ns, b.forward_pdv_p99_ns),
-        _most(a.reverse_pdv_p99_ns, b.reverse_pdv_p99_ns),
+        start_ns=a.start_ns,
+        sent=a.sent + b.sent,
+        lost_forward=a.lost_forward + b.lost_forward,
+        lost_reverse=a.lost_reverse + b.lost_reverse,
+        lost=a.lost + b.lost,
+        rtt_min_ns=least(a.rtt_min_ns, b.rtt_min_ns),
+        rtt_p50_ns=_weighted(a, b),
+        rtt_p99_ns=most(a.rtt_p99_ns, b.rtt_p99_ns),
+        rtt_max_ns=most(a.rtt_max_ns, b.rtt_max_ns),
+        forward_pdv_p99_ns=most(a.forward_pdv_p99_ns, b.forward_pdv_p99_ns),
+        reverse_pdv_p99_ns=most(a.reverse_pdv_p99_ns, b.reverse_pdv_p99_ns),
+        forward_min_ns=least(a.forward_min_ns, b.forward_min_ns),
+        reverse_min_ns=least(a.reverse_min_ns, b.reverse_min_ns),
     )
 
 
-def _least(a: int | None, b: int | None) -> int | None:
-    known = [value for value in (a, b) if value is not None]
-    return min(known, default=None)
+def least(a: int | None, b: int | None) -> int | None:
+    """The smaller of what is known."""
+    return min((each for each in (a, b) if each is not None), default=None)
 
 
-def _most(a: int | None, b: int | None) -> int | None:
-    known = [value for value in (a, b) if value is not None]
-    return max(known, default=None)
+def most(a: int | None, b: int | None) -> int | None:
+    """The larger of what is known."""
+    return max((each for each in (a, b) if each is not None), default=None)
 
 
 def _weighted(a: Slice, b: Slice) -> int | None:

@@ -15,7 +15,8 @@ from linkqual.records import ABSENT, RECORD, Fate, Records, Stamp
 from linkqual.stats import delay, loss_events, slices, tally, trials
 from linkqual.stats.arrivals import Arrivals
 from linkqual.stats.histogram import Even, LogLinear
-from linkqual.stats.merging import COUNTS, least, merge, most
+from linkqual.stats.merging import COUNTS, merge
+from linkqual.stats.slices import least, most
 
 __all__ = ["BLOCK", "START_SLICE_NS", "Summarizer", "merge"]
 
