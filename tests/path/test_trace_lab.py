@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +24,10 @@ from linkqual.wire import trace_json
 
 from .chain import Chain, build, entered, run
 
-pytestmark = pytest.mark.lab
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces made by hand, as `ip netns` does, need root"),
+]
 
 NEAR_PORT, FAR_PORT = 40001, 33434
 FAMILIES = [(socket.AF_INET, 4), (socket.AF_INET6, 6)]
