@@ -67,16 +67,13 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
     if found is None or not found.n:
         return _nothing(objective, stream)
     sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, _doubt(objective, stream))
-    decision = _decision(objective, stream, sample)
+    sample = replace(sample, lost=min(_lost(stream.summary, objective.direction), sample.bad))
     key = stream.measurement.step.key
+    decision = _decision(objective, stream, sample)
     if decision is not None:
-        return _sequential(
-            objective,
-            stream,
-            decision,
-            replace(sample, n=decision.n, bad=decision.bad, events=decision.events),
-            estimate,
-        )
+        lost = sample.lost if decision.n == sample.n else None
+        then = replace(sample, n=decision.n, bad=decision.bad, events=decision.events, lost=lost)
+        return _sequential(objective, stream, decision, then, estimate)
     ruling, value = rule(sample), estimate.value if estimate else None
     if ruling.outcome is Outcome.PASS:
         return Finding(objective, Outcome.PASS, words.passed(objective, sample, value), estimate, "", Rule.EXACT, key)

@@ -59,7 +59,8 @@ class Sample:
     """`bad` of `n` trials in `events` events, against the share `limit`.
 
     `doubt`: bad trials that may not be this line's doing (dropped by a host, or of unknown direction): they can keep a
-    line from passing, never make it fail.
+    line from passing, never make it fail. `lost`: how many bad trials were lost packets, where delays are judged; None: not
+    known.
     """
 
     n: int
@@ -70,6 +71,7 @@ class Sample:
     family: int = 1
     assumed: float = 1.0
     doubt: int = 0
+    lost: int | None = None
 
     @property
     def ratio(self) -> float:

@@ -70,9 +70,13 @@ def counted(objective: Objective, sample: Sample, value: float | None = None) ->
     head = name(objective) + (f" of {number(value, measured)}" if value is not None and measured != "ratio" else "")
     if not sample.bad:
         return f"{head}: none {of} {one}"
-    count = f"{format_count(sample.bad)} {of} {one if sample.bad == 1 else many} ({format_ratio(sample.ratio)})"
-    lost = " (a lost packet counts as late)" if measured == "ns" else ""
-    return f"{head}: {count}{_events(sample)}{lost}"
+    count = f"{format_count(sample.bad)} {of} {one if sample.bad == 1 else many}"
+    if measured == "ns":
+        count += " or was lost" if sample.bad == 1 else " or were lost"
+    share = format_ratio(sample.ratio)
+    if measured == "ns" and sample.lost is not None:
+        share += f", {format_count(sample.lost)} of them lost" if sample.lost < sample.bad else ", all of them lost"
+    return f"{head}: {count} ({share}){_events(sample)}"
 
 
 def _events(sample: Sample) -> str:
@@ -165,8 +169,14 @@ def decide(objective: Objective, sample: Sample, rate: float, sequential: bool =
     if objective.metric == "throughput":
         return f"about {format_count(more)} more seconds, if the share of slow ones stays as it is"
     if sample.bad:
+        more = _rounded(more)
         return f"about {format_count(more)} more packets, if the ratio stays as it is: {times(more, rate)}"
     return f"{format_count(more)} more packets without a bad one: {times(more, rate)}"
+
+
+def _rounded(count: int) -> int:
+    """To three digits: what follows them is not known of an estimate."""
+    return round(count, 3 - len(str(count))) if count >= 1000 else count
 
 
 def times(packets: int, rate: float) -> str:
