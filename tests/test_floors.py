@@ -53,7 +53,9 @@ def imports(path: Path) -> tuple[set[str], set[str]]:
             names = {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"
-            names = {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+            # `from a import b` needs a/__init__ only where b is not a module of its own
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            names = (full & modules().keys()) or {node.module or ""}
         every |= names
         if id(node) not in typing_only:
             real |= names

@@ -17,11 +17,9 @@ import typer
 from linkqual.cli import options, read
 from linkqual.cli.qualifying import exit_code, tell
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its run.json.", show_default=False)]
-
 
 def run(
-    folder: RunFolder,
+    folder: options.RunFolder,
     profile: Annotated[
         str | None,
         typer.Option(

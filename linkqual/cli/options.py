@@ -17,6 +17,7 @@ Peer = Annotated[
         show_default=False,
     ),
 ]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or its run.json.", show_default=False)]
 ProfileName = Annotated[
     str,
     typer.Option(

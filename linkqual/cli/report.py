@@ -16,13 +16,12 @@ from typing import Annotated
 import typer
 
 from linkqual.cli import options, read
-from linkqual.cli.judge import RunFolder
 from linkqual.cli.qualifying import colours
 from linkqual.errors import UsageError
 
 
 def run(
-    folder: RunFolder,
+    folder: options.RunFolder,
     form: Annotated[
         str, typer.Option("--format", "-f", metavar="FORMAT", help="terminal, html, json or csv.")
     ] = "terminal",
