@@ -8,6 +8,7 @@ the Poisson bound. All bounds assume independent trials. Floor 1, pure.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
@@ -94,9 +95,8 @@ def trials_to_prove(limit: float, k: int = 0, confidence: float = 0.95) -> int:
     return _first(proves, low, high)
 
 
-def _first(holds: object, low: int, high: int) -> int:
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
     """Smallest n in (low, high] for which a monotone condition holds; it holds at `high` and not at `low`."""
-    assert callable(holds)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
