@@ -136,7 +136,8 @@ def _tails(
         {"x": x, "v": axis.of(o.limit), "w": f"limit {number(o.limit, 'ns')}"}
         for x, o in {(x, o.limit): (x, o) for x, o in marks}.values()
     ]
-    on = scale([axis.of(v) for points in ways.values() for _, v in points] + [f["v"] for f in flags], zero=zero)
+    shown = [axis.of(value) for points in ways.values() for _, value in points]
+    on = scale([*shown, *(axis.of(o.limit) for _, o in marks)], zero=zero)
     labels = " : ".join(
         f"datum.value == {place:.6g} ? '{label}'" for place, label in zip(_PLACES, _PLACE_NAMES, strict=True)
     )

@@ -58,33 +58,26 @@ def _environment() -> Environment:
         "sample": wording.sample_words,
         "sign": wording.SIGNS.__getitem__,
         "arrow": wording.ARROWS.__getitem__,
-        "json": _scalar,
+        "readable": wording.readable_name,
         "prose": _prose,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
-    environment.globals |= {"METRICS": METRICS, "Direction": Direction, "Outcome": Outcome, "zip": zip}
+    environment.globals |= {
+        "METRICS": METRICS,
+        "Direction": Direction,
+        "Outcome": Outcome,
+        "zip": zip,
+        "named_value": wording.named_value,
+    }
     return environment
 
 
-_QUANTITY = re.compile(r"\d[\d,.]*(?:e-?\d+| (?:[kMGT]?(?:bit/s|B|pps)|ns|µs|ms|s|min|h|d|%)(?![\w]))")
+_QUANTITY = re.compile(
+    r"\d[\d,.]*(?:e-?\d+| (?:[kMGT]?(?:bit/s|B|pps)|ns|µs|ms|s|min|h|d|%)(?![\w]))(?: \d+ (?:s|min|h)(?![\w]))?"
+)
 
 
 def _prose(text: str) -> Markup:
     """A sentence of the document, escaped, with every quantity kept on one line."""
     # What is marked safe was escaped one step before; the span adds no text of others.
     return Markup(_QUANTITY.sub(r'<span class="q">\g<0></span>', str(escape(inert(text)))))  # noqa: S704
-
-
-def _scalar(value: Any) -> str:
-    """A setting or counter as people read it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return "—"
-    if isinstance(value, int):
-        return units.format_count(value)
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_scalar, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_scalar(item)}" for key, item in value.items())
-    return str(value)

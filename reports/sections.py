@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from linkqual.reports import charts_arrival, charts_delay, wording
+from linkqual.reports import charts_arrival, charts_delay, surroundings, wording
 from linkqual.reports.marks import Picture
 from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
+from linkqual.reports.truth import truth
 
 from linkqual.metrics import METRICS
+from linkqual.metrics import quantile as quantile_of
 from linkqual.model import (
-    Conditions,
     Decision,
     Direction,
-    EndConditions,
     Outcome,
     PingResult,
     Qualification,
@@ -51,12 +50,15 @@ def sections(q: Qualification) -> dict[str, Any]:
         "path": next((m.path for m in q.measurements if m.path), None),
         "hops": hops(next((m.path for m in q.measurements if m.path), None)),
         "pings": pings(q, stamp),
-        "conditions": conditions(q),
+        "conditions": {
+            "groups": surroundings.groups(q),
+            "drops": surroundings.drops(q),
+        },
         "decided": {d.objective: d for d in decisions(q)},
         "lateness": lateness(stamp),
         "used_metrics": [METRICS[n] for n in dict.fromkeys(o.metric for o in q.plan.objectives) if n in METRICS],
         "objectives": grouped(q.plan.objectives or q.profile.objectives),
-        "truth": list(flat(q.truth)),
+        "truth": truth(q) if q.truth else None,
         "missing_reason": {probe: missing(q, probe) for probe in ("stamp", "ping", "throughput", "path")},
     }
 
@@ -86,7 +88,8 @@ def _delay_charts(q: Qualification, stamp: StampResult | None) -> dict[str, Pict
     if stamp is None:
         return {}
     objectives = q.plan.objectives
-    budget = next((o for o in objectives if o.metric == "round_trip_delay" and o.limit is not None), None)
+    budgets = [o for o in objectives if o.metric == "round_trip_delay" and o.limit is not None]
+    budget = max(budgets, key=lambda o: quantile_of(o.statistic) or 0, default=None)  # the band is drawn up to p99
     return {
         "rtt_time": charts_delay.round_trip_over_time(stamp, budget),
         "pdv_time": charts_delay.variation_over_time(stamp),
@@ -132,6 +135,7 @@ def goodput(q: Qualification) -> dict[str, Any]:
     """Rows of the table, and one picture a direction with its key."""
     measured = [m for m in q.measurements if m.throughput]
     rows = [GoodputRow(m.step.direction, m.throughput.streams, m.throughput) for m in measured if m.throughput]
+    rows.sort(key=lambda row: (row.direction, row.streams))
     return {
         "measured": measured,
         "rows": rows,
@@ -168,39 +172,6 @@ def _median(ping: PingResult) -> int | None:
     return sorted(ping.rtt_ns)[(len(ping.rtt_ns) - 1) // 2] if ping.rtt_ns else None
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionsGroup:
-    """Steps measured under the same conditions at both ends, host drops aside."""
-
-    steps: tuple[str, ...]
-    state: Conditions
-
-
-def conditions(q: Qualification) -> dict[str, Any]:
-    """Each distinct set of conditions once, and the host drops of every step that had any."""
-    groups: dict[str, tuple[list[str], Conditions]] = {}
-    drops = []
-    for m in q.measurements:
-        if m.conditions == Conditions():
-            continue
-        groups.setdefault(_without_drops(m.conditions), ([], m.conditions))[0].append(m.step.key)
-        for name, end in (("near", m.conditions.near), ("far", m.conditions.far)):
-            drops += [(m.step.key, name, counter, count) for counter, count in end.drops.items() if count]
-    return {
-        "groups": [ConditionsGroup(tuple(steps), state) for steps, state in groups.values()],
-        "drops": drops,
-        "watched": any(end.drops for m in q.measurements for end in (m.conditions.near, m.conditions.far)),
-    }
-
-
-def _without_drops(state: Conditions) -> str:
-    def end(conditions: EndConditions) -> tuple[object, ...]:
-        clock = (conditions.clock.source, conditions.clock.synchronised)
-        return (conditions.host, conditions.platform, conditions.versions, clock, conditions.stamps, conditions.notes)
-
-    return repr((end(state.near), end(state.far), state.same_clock))
-
-
 def decisions(q: Qualification) -> Iterator[Decision]:
     """Every decision taken while measuring."""
     for m in q.measurements:
@@ -213,13 +184,3 @@ def lateness(stamp: StampResult | None) -> dict[str, int | None]:
     if stamp is None or not stamp.lateness.n:
         return {}
     return {"p50": quantile(stamp.lateness, 0.5), "p99": quantile(stamp.lateness, 0.99)}
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested counters as (path, value)."""
-    for key, value in tree.items():
-        name = f"{prefix} › {key}" if prefix else key
-        if isinstance(value, dict):
-            yield from flat(value, name)
-        else:
-            yield name, value

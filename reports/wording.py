@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation
-from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio
+from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_rate, format_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +244,35 @@ def moment_words(ns: int, zone: tzinfo | None = None, fraction: int = 0) -> str:
     """ "2026-11-30 07:17:56" of UTC or of a zone; with `fraction` digits of the second."""
     tail = f".{ns % NS_PER_S:09d}"[: fraction + 1] if fraction else ""
     return f"{moment(ns, zone or UTC):%Y-%m-%d %H:%M:%S}{tail}"
+
+
+_BY_SUFFIX: dict[str, Callable[[float], str]] = {
+    "_ns": format_duration,
+    "_bps": format_rate,
+    "_pps": format_packet_rate,
+    "_bytes": lambda size: f"{format_count(size)} B",
+    "_seconds": lambda seconds: format_duration(seconds * NS_PER_S),
+}
+
+
+def readable_name(name: str) -> str:
+    """The name of a setting or counter without its unit: "timeout" of "timeout_ns"."""
+    for suffix in _BY_SUFFIX:
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ")
+
+
+def named_value(name: str, value: Any) -> str:
+    """A setting or counter whose name ends in its unit."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        words = next((words for suffix, words in _BY_SUFFIX.items() if name.endswith(suffix)), None)
+        return words(value) if words else f"{value:,}"
+    if isinstance(value, list | tuple):
+        return ", ".join(named_value(name, item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{readable_name(key)} {named_value(key, item)}" for key, item in value.items())
+    return str(value)

@@ -209,7 +209,8 @@ def test_an_unreal_line_is_called_so_at_the_top(name: str, words: str) -> None:
 
 
 def test_the_truth_of_a_virtual_line_stands_beside_the_measurement() -> None:
-    assert "forward › forwarded 332,858" in page("embedded").text
+    assert "forwarded 332,858 332,858" in page("embedded").text
+    assert "lost, as measured by STAMP 0 0" in page("embedded").text
     assert "truth" not in {attrs.get("id") for attrs in page("clean").named("section")}
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linkqual.reports import series, sheet, wording
+from linkqual.reports import series, sheet, surroundings, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
-from linkqual.reports.sections import flat
 from linkqual.reports.tables import HopRow, hops
+from linkqual.reports.truth import truth
 from rich.cells import cell_len
 
 from linkqual import reports
-from linkqual.model import Direction, Estimate, Objective, Relation, Slice
+from linkqual.model import Conditions, Direction, Estimate, Objective, Relation, Slice
 
-from .measured import hop, path
+from .measured import CONDITIONS, hop, path
 from .samples import SAMPLES
 from .traffic import histogram
 
@@ -140,8 +140,27 @@ def test_hops_follow_the_pairs_and_without_pairs_their_place() -> None:
     assert hops(None) == []
 
 
-def test_counters_of_any_depth_are_listed() -> None:
-    assert list(flat({"a": {"b": 1, "c": {"d": 2}}, "e": 3})) == [("a › b", 1), ("a › c › d", 2), ("e", 3)]
+def test_counters_of_a_line_stand_side_by_side_and_zeros_are_left_out() -> None:
+    counters = {
+        "line": "clean",
+        "seed": 7,
+        "forward": {"udp": {"seen": 9, "dropped": 0}, "dropped": 2, "latest_ns": 2_000_000},
+        "reverse": {"udp": {"seen": 8, "dropped": 0}, "dropped": 0, "latest_ns": None},
+        "links": [
+            {"link": "a - b", "to": "b", "pumped": True, "seen": 1_771_951, "udp": {"seen": 5, "dropped": 0}},
+            {"link": "a - b", "to": "a", "pumped": False, "seen": 0},
+        ],
+    }
+    told = truth(replace(SAMPLES["lossy"](), truth=counters))
+    assert told.ways == (
+        ("lost, as measured by STAMP", "3", "633"),
+        ("dropped", "2", "0"),
+        ("latest", "2 ms", "—"),
+        ("udp seen", "9", "8"),
+        ("udp dropped", "0", "0"),
+    )
+    assert told.parts == (("a - b → b", "seen 1,771,951, udp seen 5"),)
+    assert told.facts == (("line", "clean"), ("seed", "7"))
 
 
 def test_csv_gives_one_row_a_finding_in_base_units() -> None:
@@ -167,3 +186,27 @@ def test_a_name_is_no_formula() -> None:
 @pytest.mark.parametrize("form", reports.FORMATS)
 def test_every_format_of_the_registry_renders(form: str) -> None:
     assert "FRA" in reports.render(SAMPLES["clean"](), form)
+
+
+def test_conditions_that_agree_are_told_once_and_the_worse_bound_holds() -> None:
+    q = SAMPLES["clean"]()
+    first, second, third, *_ = q.measurements
+    bare = replace(CONDITIONS, near=replace(CONDITIONS.near, stamps={}), clock_error_ns=120_000)
+    other = replace(CONDITIONS, far=replace(CONDITIONS.far, host="spare-gw"))
+    q = replace(
+        q,
+        measurements=(first, replace(second, conditions=bare), replace(third, conditions=other)),
+    )
+    groups = surroundings.groups(q)
+    assert [group.steps for group in groups] == [("stamp", "ping"), ("throughput/forward/1",)]
+    assert groups[0].state.near.stamps == {"T1": "kernel", "T4": "kernel"}
+    assert groups[0].state.clock_error_ns == 120_000
+    silent = replace(q, measurements=(replace(first, conditions=Conditions()),))
+    assert surroundings.groups(silent) == []
+
+
+def test_a_host_that_dropped_packets_is_named() -> None:
+    q = SAMPLES["clean"]()
+    near = replace(CONDITIONS.near, drops={"UdpRcvbufErrors": 7, "softnet_dropped": 0})
+    q = replace(q, measurements=(replace(q.measurements[0], conditions=replace(CONDITIONS, near=near)),))
+    assert surroundings.drops(q) == [surroundings.Drop("stamp", "near", "UdpRcvbufErrors", 7)]
