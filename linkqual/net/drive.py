@@ -34,7 +34,9 @@ _DRAIN_NS = 10_000_000
 _SETTLE_NS = 50_000_000
 _HEARTBEAT_NS = 100_000_000
 _BATCH_AIM = 8  # packets a wake-up, above the single rate
-_REST_NS = (100_000, 500_000)  # least and most between two wake-ups there
+_REST_NS = (250_000, 500_000)  # least and most between two wake-ups there
+_LATENESS_ROWS = 4096  # departures kept before they go into the histogram
+_READ_BATCH = 128
 _ROUNDS = 64  # batches read in one drain before departures are looked at again
 _PATIENCE_NS = 200_000_000  # after which a packet unheard of no longer holds the window
 _REFUSED_NS = 1_000_000_000  # "port unreachable" and no reply for so long: nobody is there
@@ -68,13 +70,15 @@ class _Drive:
         )
         self._outlet = Outlet(self._socket, config.first_seq, self._session.transmitted)
         self._departures = Departures(self._outlet, self._session, template)
-        self._block = MessageBlock(BATCH, -(-config.packet_bytes // 64) * 64 + 64)
+        self._block = MessageBlock(_READ_BATCH, -(-config.packet_bytes // 64) * 64 + 64)
         self._pacer = pacer(config.schedule, config.rate_pps, config.seed)
         self._single = 0 < config.rate_pps <= _SINGLE_PPS
         least, most = _REST_NS
         self._rest_ns = 0 if not config.rate_pps else int(min(most, max(least, _BATCH_AIM * 1e9 / config.rate_pps)))
         self._alarm = Alarm()
         self._lateness = LogLinear()
+        self._late = np.zeros(_LATENESS_ROWS + BATCH + 1, np.int64)
+        self._late_count = 0
         self._sent = 0
         self._undrained = 0
         self._blocked = False
@@ -145,7 +149,10 @@ class _Drive:
         else:
             self._departures.send_batch(utc - late, utc, now)
         if self._config.rate_pps:
-            self._lateness.add(late)
+            self._late[self._late_count : self._late_count + count] = late
+            self._late_count += count
+            if self._late_count > _LATENESS_ROWS:
+                self._count_lateness()
         self._sent += count
         self._undrained += count
         self._last_departure_ns = now
@@ -153,6 +160,10 @@ class _Drive:
         self._most_in_flight = max(self._most_in_flight, self._session.in_flight)
         if self._sent == self._config.packets:
             self._ended_by = "count"
+
+    def _count_lateness(self) -> None:
+        self._lateness.add(self._late[: self._late_count])
+        self._late_count = 0
 
     def _rest(self) -> None:
         """Until the next departure or drain; blocked by the window, until a reply is there."""
@@ -225,6 +236,7 @@ class _Drive:
 
     def _report(self, started_ns: int, realtime: bool) -> dict[str, Any]:
         out = self._outlet
+        self._count_lateness()
         elapsed = self._last_departure_ns - self._start_ns
         unsent = out.unsent.total()
         return self._session.figures() | {

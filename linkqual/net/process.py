@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import linkqual
 from linkqual.errors import HostError, InputError, LinkqualError, PeerError, UsageError
 from linkqual.net import clock
 
@@ -48,7 +47,7 @@ class ChildProcess:
         self._role = role
         bound = threading.current_thread() is threading.main_thread()  # else the death of a mere thread would end it
         command = [*launcher, sys.executable, "-P", "-m", "linkqual.net.worker", role, str(int(bound))]
-        paths = [str(Path(linkqual.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         try:
             self._process = subprocess.Popen(

@@ -30,7 +30,7 @@ from linkqual.records import ABSENT
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
 from linkqual.wire.timestamp import ErrorEstimate
 
-_BATCH = 64
+_BATCH = 128
 _LONGEST_PACKET = 9216  # jumbo frames
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200

@@ -17,13 +17,14 @@ import numpy.typing as npt
 from linkqual.wire import stamp, tlv
 from linkqual.wire.timestamp import ErrorEstimate, ntp_column, ntp_from_ns
 
-_WRAP = stamp.SEQUENCE_MODULUS
+_LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
 _NS_PER_S = 1_000_000_000
 _MOST_STAMPS_KEPT = 8192  # kernel TX stamps waiting for a reply to travel in
 _STALE_NS = 50_000_000  # stamps that a burst left behind must not delay those after them for ever
 _SOFTWARE_LOCAL = 2  # RFC 8972 s5.5
 _BURST_S = 0.25  # a caller catching up after a stall may send this much of a second at once
 _FIRST_BITMAP_BYTES = 4096
+_BITS = np.left_shift(1, np.arange(8)).astype(np.uint8)
 
 Longs = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
@@ -107,7 +108,7 @@ class ReflectorSession:
         self.counters.received_bytes += count * size
         replies = stamp.reflect(
             packets,
-            sequence=np.arange(first, first + count) % _WRAP,
+            sequence=np.arange(first, first + count) & _LOW_32,
             receive_timestamp=ntp_column(received_ns),
             ttl=ttl,
             error=self.settings.error,
@@ -160,8 +161,8 @@ class ReflectorSession:
     # ---- arrivals
 
     def _unwrap(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
-        ahead = (sequence.astype(np.int64) - self._next_seq + _WRAP // 2) % _WRAP - _WRAP // 2
-        return self._next_seq + ahead
+        oldest = self._next_seq - _HALF
+        return (sequence.astype(np.int64) - oldest & _LOW_32) + oldest
 
     def _in_range(self, sequence: npt.NDArray[np.unsignedinteger]) -> Mask:
         offsets = self._unwrap(sequence) - self.settings.first_seq
@@ -174,9 +175,9 @@ class ReflectorSession:
         offsets = seqs - self.settings.first_seq
         if (newest - self.settings.first_seq) >> 3 >= len(self._bits):
             self._grow((newest - self.settings.first_seq >> 3) + 1)
-        at, bit = offsets >> 3, np.left_shift(1, offsets & 7).astype(np.uint8)
+        at, bit = offsets >> 3, _BITS[offsets & 7]
         fresh = offsets[self._bits[at] & bit == 0]
-        distinct = len(fresh) if (np.diff(fresh) > 0).all() else len(np.unique(fresh))
+        distinct = len(fresh) if (fresh[1:] > fresh[:-1]).all() else len(np.unique(fresh))
         self.counters.duplicates += len(offsets) - distinct
         np.bitwise_or.at(self._bits, at, bit)
 
@@ -201,7 +202,7 @@ class ReflectorSession:
         replies["follow_up_mode"][rows[count:]] = 0
         if count:
             table = np.array(taken, np.int64)
-            replies["follow_up_sequence"][rows[:count]] = table[:, 0] % _WRAP
+            replies["follow_up_sequence"][rows[:count]] = table[:, 0] & _LOW_32
             replies["follow_up_timestamp"][rows[:count]] = ntp_column(table[:, 1])
             replies["follow_up_mode"][rows[:count]] = _SOFTWARE_LOCAL
         for row in np.flatnonzero(~own):
@@ -214,4 +215,4 @@ class ReflectorSession:
         if not self._stamps:
             return bytes(len(value))
         number, sent_ns = self._stamps.popleft()
-        return tlv.FollowUp(number % _WRAP, ntp_from_ns(sent_ns), _SOFTWARE_LOCAL).encode()
+        return tlv.FollowUp(number & _LOW_32, ntp_from_ns(sent_ns), _SOFTWARE_LOCAL).encode()

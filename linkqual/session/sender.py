@@ -21,7 +21,10 @@ from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
 from linkqual.wire import stamp
 from linkqual.wire.timestamp import ns_column
 
-_WRAP = stamp.SEQUENCE_MODULUS
+_LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
+_RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)  # an IntEnum is slow in a loop
+_T4 = np.uint8(Stamp.T4_KERNEL)
+_INSTANTS = ("receive_timestamp", "timestamp", "follow_up_timestamp")
 _BLOCK = 8192  # rows looked at in one go when settling
 _MOST_COPIES = 255
 _MOST_TX_DELAY_NS = 1_000_000_000
@@ -78,12 +81,13 @@ class SenderSession:
         self._blank = empty_records(1)[0]
         for name in ("packet_bytes", "dscp", "flow"):
             self._blank[name] = getattr(settings, name)
-        self._blank["fate"] = Fate.LOST  # until it is heard of
+        self._blank["fate"] = _LOST  # until it is heard of
         self._departed = np.zeros(settings.capacity, np.int64)  # monotonic
         self._answered = np.zeros(settings.capacity, np.int64)  # monotonic
         self._follow_seq = np.full(settings.capacity, ABSENT)  # far_seq whose TX stamp lies beside it
         self._follow_ns = np.zeros(settings.capacity, np.int64)
         self._next_far = 0
+        self._far_bits = np.uint8(Stamp.T2_KERNEL if settings.far_kernel else 0)
         self._next_arrival = 0
         self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
 
@@ -132,7 +136,7 @@ class SenderSession:
     def not_sent(self, first: int, count: int) -> None:
         """The host could not send these: UNSENT, no trials of the line."""
         rows = np.arange(first, first + count) & self._mask
-        self._fate[rows] = Fate.UNSENT
+        self._fate[rows] = _UNSENT
         self._ring["sent_ns"][rows] = ABSENT
 
     def transmitted(self, seqs: Longs, sent_ns: Longs) -> None:
@@ -142,7 +146,7 @@ class SenderSession:
             seqs, sent_ns = seqs[mine], sent_ns[mine]
         rows = seqs & self._mask
         plausible = np.abs(sent_ns - self._ring["sent_ns"][rows]) < _MOST_TX_DELAY_NS
-        plausible &= self._fate[rows] != Fate.UNSENT
+        plausible &= self._fate[rows] != _UNSENT
         if not plausible.all():
             rows, sent_ns = rows[plausible], sent_ns[plausible]
         self._ring["sent_ns"][rows] = sent_ns
@@ -161,8 +165,7 @@ class SenderSession:
         replies = stamp.reflector_rows(packets)
         kernel = received_ns != ABSENT
         arrived = np.where(kernel, received_ns, utc_ns)
-        back = (self.next_seq - replies["sender_sequence"].astype(np.int64)) % _WRAP  # 1: the last packet sent
-        back[back == 0] = _WRAP
+        back = (self.next_seq - 1 - replies["sender_sequence"].astype(np.int64) & _LOW_32) + 1  # 1: the last one sent
         valid = stamp.is_valid_reply(replies, self.settings.ssid)
         open_ = valid & (back <= self.pending)
         if not open_.all():
@@ -173,27 +176,45 @@ class SenderSession:
             ttl, tos = ttl[open_], tos[open_]
         far = self._unwrap_far(replies["sequence"])
         self._next_far = max(self._next_far, int(far.max()) + 1)
-        self._note_follow_ups(replies)
+        instants = self._instants(replies)
+        self._note_follow_ups(replies, instants)
         seqs = self.next_seq - back
         rows = seqs & self._mask
         age = now_ns - (utc_ns - arrived) - self._departed[rows]
-        new = (self._fate[rows] != Fate.RECEIVED) & (age <= self.settings.timeout_ns)
-        if not (np.diff(seqs) > 0).all():
+        new = (self._fate[rows] != _RECEIVED) & (age <= self.settings.timeout_ns)
+        if not (seqs[1:] > seqs[:-1]).all():
             firsts = np.zeros(len(seqs), np.bool_)
             firsts[np.unique(seqs, return_index=True)[1]] = True
             new &= firsts
         self._heard = max(self._heard, int(seqs.max()) + 1)
-        if not new.all():
-            taken = rows[new]
-            self._fill(taken, replies[new], far[new], arrived[new], kernel[new], ttl[new], tos[new], now_ns)
-            self._count_copies(seqs[~new], far[~new])
+        if new.all():
+            self._fill(rows, replies["sender_ttl"], instants, far, arrived, kernel, ttl, tos, now_ns)
         else:
-            self._fill(rows, replies, far, arrived, kernel, ttl, tos, now_ns)
+            taken = (
+                replies["sender_ttl"][new],
+                instants[:, new],
+                far[new],
+                arrived[new],
+                kernel[new],
+                ttl[new],
+                tos[new],
+            )
+            self._fill(rows[new], *taken, now_ns)
+            self._count_copies(seqs[~new], far[~new])
+
+    def _instants(self, replies: stamp.Rows) -> Longs:
+        """T2, T3 and the Follow-Up's in UTC ns, shape (3, n) or (2, n): decoded in one go, numpy's cost is by the call."""
+        fields = _INSTANTS if "follow_up" in (replies.dtype.names or ()) else _INSTANTS[:2]
+        wire = np.empty((len(fields), len(replies)), np.uint64)
+        for row, field in enumerate(fields):
+            wire[row] = replies[field]
+        return ns_column(wire, replies["error"])
 
     def _fill(
         self,
         rows: Longs,
-        replies: stamp.Rows,
+        forward_ttl: Octets,
+        instants: Longs,
         far: Longs,
         arrived: Longs,
         kernel: npt.NDArray[np.bool_],
@@ -202,35 +223,33 @@ class SenderSession:
         now_ns: int,
     ) -> None:
         ring, count = self._ring, len(rows)
-        ring["far_received_ns"][rows] = ns_column(replies["receive_timestamp"], replies["error"])
-        ring["far_sent_ns"][rows] = ns_column(replies["timestamp"], replies["error"])
+        ring["far_received_ns"][rows] = instants[0]
+        ring["far_sent_ns"][rows] = instants[1]
         ring["received_ns"][rows] = arrived
         ring["far_seq"][rows] = far
         ring["arrival"][rows] = np.arange(self._next_arrival, self._next_arrival + count)
-        ring["forward_ttl"][rows] = replies["sender_ttl"]
+        ring["forward_ttl"][rows] = forward_ttl
         ring["reverse_ttl"][rows] = ttl
         ring["tos"][rows] = tos
-        self._fate[rows] = Fate.RECEIVED
-        bits = np.where(kernel, int(Stamp.T4_KERNEL), 0) | (Stamp.T2_KERNEL if self.settings.far_kernel else 0)
-        self._stamps[rows] |= bits.astype(np.uint8)
+        self._fate[rows] = _RECEIVED
+        self._stamps[rows] |= self._far_bits | kernel * _T4
         self._answered[rows] = now_ns
         self._next_arrival += count
         self.counters.received += count
 
     def _unwrap_far(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
-        ahead = (sequence.astype(np.int64) - self._next_far + _WRAP // 2) % _WRAP - _WRAP // 2
-        return self._next_far + ahead
+        return (sequence.astype(np.int64) - (self._next_far - _HALF) & _LOW_32) + (self._next_far - _HALF)
 
-    def _note_follow_ups(self, replies: stamp.Rows) -> None:
+    def _note_follow_ups(self, replies: stamp.Rows, instants: Longs) -> None:
         told = stamp.has_follow_up(replies)
         if not told.any():
             return
+        far, sent = self._unwrap_far(replies["follow_up_sequence"]), instants[2]
         if not told.all():
-            replies = replies[told]
-        far = self._unwrap_far(replies["follow_up_sequence"])
+            far, sent = far[told], sent[told]
         at = far & self._mask
         self._follow_seq[at] = far
-        self._follow_ns[at] = ns_column(replies["follow_up_timestamp"], replies["error"])
+        self._follow_ns[at] = sent
 
     def _count_strays(self, valid: npt.NDArray[np.bool_], back: Longs, open_: npt.NDArray[np.bool_]) -> None:
         self.counters.malformed += int((~valid).sum())
@@ -238,8 +257,7 @@ class SenderSession:
             if distance > self.next_seq - self.settings.first_seq:
                 self.counters.unknown += 1
             elif (
-                distance <= self.settings.capacity
-                and self._fate[(self.next_seq - distance) & self._mask] == Fate.RECEIVED
+                distance <= self.settings.capacity and self._fate[(self.next_seq - distance) & self._mask] == _RECEIVED
             ):
                 self.counters.late_copies += 1
             else:
@@ -249,7 +267,7 @@ class SenderSession:
         """Same far_seq: copied on the way back; another: copied on the way there, and answered twice by the far end."""
         for seq, far in zip(seqs.tolist(), fars.tolist(), strict=True):
             row = self._ring[seq & self._mask]
-            if row["fate"] != Fate.RECEIVED:
+            if row["fate"] != _RECEIVED:
                 self.counters.late += 1
                 continue
             known = self._copies.setdefault(seq, {int(row["far_seq"])})
@@ -277,11 +295,9 @@ class SenderSession:
 
     def _ready(self, rows: Longs, now_ns: int) -> npt.NDArray[np.bool_]:
         fate = self._fate[rows]
-        ready = (fate == Fate.UNSENT) | (
-            (fate == Fate.LOST) & (now_ns - self._departed[rows] > self.settings.timeout_ns)
-        )
+        ready = (fate == _UNSENT) | ((fate == _LOST) & (now_ns - self._departed[rows] > self.settings.timeout_ns))
         waited = now_ns - self._answered[rows]
-        received = (fate == Fate.RECEIVED) & (waited >= self.settings.linger_ns)
+        received = (fate == _RECEIVED) & (waited >= self.settings.linger_ns)
         if self.settings.follow_up:
             far = self._ring["far_seq"][rows]
             received &= (self._follow_seq[far & self._mask] == far) | (waited > self.settings.grace_ns)
@@ -297,7 +313,7 @@ class SenderSession:
         """Replace T3 by the far end's kernel TX stamp of that very reply where it came."""
         far = records["far_seq"]
         at = far & self._mask
-        told = (records["fate"] == Fate.RECEIVED) & (self._follow_seq[at] == far)
+        told = (records["fate"] == _RECEIVED) & (self._follow_seq[at] == far)
         records["far_sent_ns"][told] = self._follow_ns[at[told]]
         records["stamps"][told] |= int(Stamp.T3_KERNEL)
 

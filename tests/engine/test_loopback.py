@@ -46,13 +46,6 @@ def ipv6_works() -> bool:
     return True
 
 
-@pytest.fixture(params=["127.0.0.1", "::1"])
-def address(request: pytest.FixtureRequest) -> str:
-    if request.param == "::1" and not ipv6_works():
-        pytest.skip("this host has no IPv6")
-    return str(request.param)
-
-
 @pytest.fixture
 def reflector() -> Iterator[Reflector]:
     with Reflector.start(ReflectorConfig("127.0.0.1", "127.0.0.1", ssid=7, max_pps=10**6)) as running:
@@ -63,8 +56,18 @@ def everything(sender: Sender) -> Records:
     return np.concatenate(list(sender.chunks()))
 
 
-@pytest.mark.parametrize(("rate", "schedule"), [(1000, "periodic"), (8000, "periodic"), (1500, "poisson")])
+@pytest.mark.parametrize(
+    ("address", "rate", "schedule"),
+    [
+        ("127.0.0.1", 1000, "periodic"),
+        ("127.0.0.1", 1500, "poisson"),
+        ("127.0.0.1", 8000, "periodic"),
+        ("::1", 8000, "periodic"),
+    ],
+)
 def test_a_session_is_complete_and_stamped_by_the_kernel(address: str, rate: int, schedule: str) -> None:
+    if address == "::1" and not ipv6_works():
+        pytest.skip("this host has no IPv6")
     count = rate // 2
     with Reflector.start(ReflectorConfig(address, address, ssid=7)) as reflector:
         config = SenderConfig(
@@ -99,7 +102,7 @@ def test_a_session_is_complete_and_stamped_by_the_kernel(address: str, rate: int
 
 
 def test_the_closed_loop_keeps_to_its_window(reflector: Reflector) -> None:
-    config = SenderConfig("127.0.0.1", reflector.port, ssid=7, rate_pps=0, window=128, packets=20_000)
+    config = SenderConfig("127.0.0.1", reflector.port, ssid=7, rate_pps=0, window=128, packets=6000)
     with Sender.start(config) as sender:
         records = everything(sender)
         report = sender.report()
@@ -107,7 +110,7 @@ def test_the_closed_loop_keeps_to_its_window(reflector: Reflector) -> None:
     assert report["most_in_flight"] <= 128
 
 
-@pytest.mark.parametrize("packet_bytes", [44, 64, 1400])
+@pytest.mark.parametrize("packet_bytes", [44, 1400])
 def test_small_buffers_make_a_small_window_and_never_overflow(packet_bytes: int) -> None:
     """What a user without rights gets: the window adapts to the buffers, so that our own sockets lose nothing."""
     small = 128 << 10
@@ -117,7 +120,7 @@ def test_small_buffers_make_a_small_window_and_never_overflow(packet_bytes: int)
             reflector.port,
             ssid=7,
             rate_pps=50_000,
-            packets=10_000,
+            packets=4000,
             packet_bytes=packet_bytes,
             receive_buffer_bytes=small,
             far_buffer_bytes=reflector.receive_buffer_bytes,
