@@ -10,6 +10,7 @@ from linkqual.stats.confidence import quantile_interval
 from linkqual.units import format_duration, format_rate
 
 JITTER_FACTOR, JITTER_NS = 2.0, 100_000  # what is worth a note
+MEASURABLE_NS = 1_000
 RATE_FACTOR = 1.1
 DELAY_NS = 100_000
 CONFIDENCE = 0.95
@@ -41,17 +42,27 @@ def _jitter(summary: Summary) -> Iterator[Note]:
         return
     values = {way: histogram.quantile(one, 0.999) or 0 for way, one in ((FORWARD, forward), (REVERSE, reverse))}
     worse, better = sorted((FORWARD, REVERSE), key=lambda way: -values[way])
-    floor = max(values[better], 1)
     apart = values[worse] - values[better]
     low = quantile_interval(forward if worse is FORWARD else reverse, 0.999, CONFIDENCE)[0]
     high = quantile_interval(forward if better is FORWARD else reverse, 0.999, CONFIDENCE)[1]
-    if values[worse] < JITTER_FACTOR * floor or apart < JITTER_NS or low is None or high is None or low <= high:
+    if (
+        values[worse] < JITTER_FACTOR * values[better]
+        or apart < JITTER_NS
+        or low is None
+        or high is None
+        or low <= high
+    ):
         return
     yield Note(
         "asymmetry",
         f"jitter (PDV p99.9) is {format_duration(values[worse])} {worse} and {format_duration(values[better])} {better}: "
-        f"{worse} is the worse direction by a factor of {values[worse] / floor:.1f}",
+        f"{worse} is the worse direction{_factor(values[worse], values[better])}",
     )
+
+
+def _factor(larger: int, smaller: int) -> str:
+    """Of nothing there is no multiple."""
+    return f" by a factor of {larger / smaller:.1f}" if smaller >= MEASURABLE_NS else ""
 
 
 def _delay(summary: Summary, conditions: Conditions) -> Iterator[Note]:

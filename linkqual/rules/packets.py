@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
-from linkqual.model import (
-    Decision,
-    Direction,
-    Estimate,
-    Finding,
-    Histogram,
-    Measurement,
-    Objective,
-    Outcome,
-    Rule,
-    StampResult,
-    Summary,
-    Tally,
-)
-from linkqual.rules import hosts, whole, words
-from linkqual.rules.proportion import Reason, Sample, allowed_share, assumed_burst, rule, sample_of
-from linkqual.stats import histogram, query
-from linkqual.stats import tally as tallies
-from linkqual.stats.confidence import quantile_ranks
+from linkqual.model import Decision, Direction, Estimate, Finding, Measurement, Objective, Outcome, Rule
+from linkqual.rules import estimates, whole, words
+from linkqual.rules.proportion import Reason, Sample, allowed_share, rule, sample_of, strict_confidence
+from linkqual.rules.stream import Stream, doubt, losses, tally
+from linkqual.stats import query
 from linkqual.units import format_count
-
-BUCKET = 1.001  # a histogram knows its values to within 0.1 %: what may count as the same limit
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What one finding is made from."""
-
-    measurement: Measurement
-    result: StampResult
-    family: int
-
-    @property
-    def summary(self) -> Summary:
-        """Of the whole stream."""
-        return self.result.summary
 
 
 def finding(objective: Objective, measurement: Measurement, family: int) -> Finding:
@@ -49,7 +19,7 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
     stream = Stream(measurement, measurement.stamp, family)
     if silent := _silent(objective, stream):
         return silent
-    estimate = _estimate(objective, stream)
+    estimate = estimates.of(objective, stream)
     if objective.metric == "one_way_delay":
         return _with_clock(objective, stream, estimate)
     if estimate is None and objective.statistic not in ("ratio",) and quantile(objective.statistic) is None:
@@ -58,16 +28,22 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
         return _shown(objective, stream, estimate)
     share = allowed_share(objective)
     if share is None:
-        return whole.finding(objective, estimate, measurement.step.key)
+        return whole.finding(
+            objective, estimate, measurement.step.key, estimates.of(_stricter(objective, family), stream)
+        )
     return _judged(objective, stream, estimate, share)
 
 
+def _stricter(objective: Objective, family: int) -> Objective:
+    return replace(objective, confidence=strict_confidence(objective.confidence, family))
+
+
 def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, share: float) -> Finding:
-    found = _tally(objective, stream)
+    found = tally(objective, stream)
     if found is None or not found.n:
         return _nothing(objective, stream)
-    sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, _doubt(objective, stream))
-    sample = replace(sample, lost=min(_lost(stream.summary, objective.direction), sample.bad))
+    sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, doubt(objective, stream))
+    sample = replace(sample, lost=min(losses(stream.summary, objective.direction), sample.bad))
     key = stream.measurement.step.key
     decision = _decision(objective, stream, sample)
     if decision is not None:
@@ -111,130 +87,20 @@ def _sequential(
 ) -> Finding:
     """The decision as it was taken, unless a FAIL rests on losses that may not be the line's."""
     key, outcome, value = stream.measurement.step.key, made.outcome, estimate.value if estimate else None
-    rate, doubt = stream.result.rate_pps, min(_doubt(objective, stream), sample.bad)
+    rate, unsure = stream.result.rate_pps, min(doubt(objective, stream), sample.bad)
     if outcome is Outcome.PASS:
         return Finding(objective, outcome, words.passed(objective, sample, value), estimate, "", Rule.SEQUENTIAL, key)
     if outcome is Outcome.FAIL:
-        certain = replace(sample, bad=sample.bad - doubt, events=min(sample.events, sample.bad - doubt))
-        if not doubt or rule(certain).outcome is Outcome.FAIL:
+        certain = replace(sample, bad=sample.bad - unsure, events=min(sample.events, sample.bad - unsure))
+        if not unsure or rule(certain).outcome is Outcome.FAIL:
             return Finding(
                 objective, outcome, words.failed(objective, sample, value), estimate, "", Rule.SEQUENTIAL, key
             )
-        said = words.open_(objective, replace(sample, doubt=doubt), value, Reason.HOST)
+        said = words.open_(objective, replace(sample, doubt=unsure), value, Reason.HOST)
         more = _decide(objective, sample, Reason.HOST, rate)
         return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.SEQUENTIAL, key)
     said, more = words.open_(objective, sample, value), _decide(objective, sample, Reason.PLAIN, rate, sequential=True)
     return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.SEQUENTIAL, key)
-
-
-# ---- counts
-
-
-def _tally(objective: Objective, stream: Stream) -> Tally | None:
-    """Trials and bad ones, with their events where they are known."""
-    summary = stream.summary
-    if objective.metric == "loss_ratio":
-        return summary.loss.get(objective.direction)
-    counts = query.proportion(replace(summary, over={}), objective)
-    if counts is None:
-        return None
-    kept = summary.over.get(objective.key)
-    if kept is not None and _same_limit(objective, summary, kept):
-        return kept
-    bad, n = counts
-    return _spread(bad, n, (tallies.mean_event(kept) if kept is not None else None) or 1.0)
-
-
-def _same_limit(objective: Objective, summary: Summary, kept: Tally) -> bool:
-    """Whether a tally was counted against this limit, as far as the histogram can tell.
-
-    Where it was not (the limit has changed since; or PDV against a smallest delay that fell later), the packets are counted
-    anew from the histogram.
-    """
-    assert objective.limit is not None
-    bare = replace(summary, over={})
-    fewer = query.proportion(bare, replace(objective, limit=objective.limit * BUCKET))
-    more = query.proportion(bare, replace(objective, limit=objective.limit / BUCKET))
-    return fewer is not None and more is not None and fewer[0] <= kept.bad <= more[0]
-
-
-def _spread(bad: int, n: int, size: float) -> Tally:
-    """A tally whose order is not known: events of one mean size, as they were under the limit of the measurement."""
-    if not bad:
-        return Tally(n=n, head=n, tail=n)
-    count = max(1, round(bad / max(size, 1.0)))
-    small, larger = divmod(bad, count)  # `larger` events of small + 1
-    sizes = [small] * (count - larger) + [small + 1] * larger
-    inner = ((one, found) for one in (small, small + 1) if (found := sizes[1:-1].count(one)))
-    return Tally(n=n, bad=bad, first=sizes[0], last=sizes[-1] if count > 1 else 0, sizes=tuple(inner))
-
-
-def _doubt(objective: Objective, stream: Stream) -> int:
-    """Losses that hosts may have caused or whose direction is not known."""
-    if METRICS[objective.metric].unit == "ratio" and objective.metric != "loss_ratio":
-        return 0
-    lost = _lost(stream.summary, objective.direction)
-    unknown = stream.summary.lost if objective.direction is not Direction.ROUND_TRIP else 0
-    return min(hosts.in_doubt(stream.measurement.conditions, objective.direction) + unknown, lost)
-
-
-def _lost(summary: Summary, direction: Direction) -> int:
-    forward = summary.lost_forward if direction is not Direction.REVERSE else 0
-    reverse = summary.lost_reverse if direction is not Direction.FORWARD else 0
-    return summary.lost + forward + reverse
-
-
-# ---- estimates
-
-
-def _estimate(objective: Objective, stream: Stream) -> Estimate | None:
-    if METRICS[objective.metric].unit == "ratio":
-        return _ratio(objective, stream)
-    found = query.distribution(stream.summary, objective.metric, objective.direction)
-    if found is None:
-        return None
-    q = quantile(objective.statistic)
-    if q is not None:
-        return _quantile(objective, stream, found, q)
-    return whole.estimate(objective, found, assumed_burst(objective, stream.result.rate_pps))
-
-
-def _ratio(objective: Objective, stream: Stream) -> Estimate | None:
-    found = _tally(replace(objective, limit=objective.limit or 0.0), stream)
-    if found is None or not found.n:
-        return None
-    sample = sample_of(found, 0.5, objective, 1, stream.result.rate_pps)
-    plain = not sample.in_bursts and sample.burst == 1
-    method = "exact one-sided bounds (Clopper-Pearson)"
-    if not plain:
-        method = f"exact one-sided bounds by loss event, {sample.burst:.3g} packets an event on average at most"
-    return Estimate(sample.ratio, sample.low, sample.high, objective.confidence, sample.n, "ratio", method)
-
-
-def _quantile(objective: Objective, stream: Stream, found: Histogram, q: float) -> Estimate:
-    """The quantile over all packets of the direction: a lost one took longer than any; ranks of independent looks."""
-    counted = quantile(objective.statistic) is not None and objective.metric != "ipdv"
-    lost = _lost(stream.summary, objective.direction) if counted else 0
-    n = found.n + lost
-    kept = stream.summary.over.get(objective.key)
-    divisor = sample_of(kept, 0.5, objective, 1, stream.result.rate_pps).design_effect if kept is not None else 1.0
-    low, high = quantile_ranks(max(int(n / divisor), 1), q, objective.confidence)
-    below = histogram.edges_at_rank(found, max(int(low * divisor), 1)) if low is not None else None
-    above = histogram.edges_at_rank(found, min(-int(-high * divisor // 1), n)) if high is not None else None
-    method = "order statistics, any distribution"
-    if divisor > 1.005:
-        method += f", {n / divisor:,.0f} independent looks (design effect {divisor:.3g})"
-    if lost:
-        method += "; lost packets count as later than any"
-    return Estimate(
-        histogram.value_at_rank(found, histogram.quantile_rank(n, q)),
-        below[0] if below else None,
-        above[1] if above else None,
-        objective.confidence,
-        n,
-        METRICS[objective.metric].unit,
-        method,
-    )
 
 
 # ---- what cannot be judged
@@ -289,13 +155,19 @@ def _with_clock(objective: Objective, stream: Stream, estimate: Estimate | None)
             f"{words.name(objective)}: the offset between both clocks is not known, so a one-way delay is not",
             None, "synchronise both ends (chrony, PTP) so that they state a bound of their error", Rule.NONE, key,
         )  # fmt: skip
-    widened = replace(
+    widened, strict = _widened(estimate, error), estimates.of(_stricter(objective, stream.family), stream)
+    if objective.limit is None:
+        return _shown(objective, stream, widened)
+    return whole.finding(objective, widened, key, _widened(strict, error) if strict else None)
+
+
+def _widened(estimate: Estimate, error: int) -> Estimate:
+    return replace(
         estimate,
         low=None if estimate.low is None else estimate.low - error,
         high=None if estimate.high is None else estimate.high + error,
         method=f"{estimate.method}; ± {words.number(error, 'ns')} of the clocks",
     )
-    return whole.finding(objective, widened, key) if objective.limit is not None else _shown(objective, stream, widened)
 
 
 def _span(objective: Objective, stream: Stream, sample: Sample) -> str:

@@ -42,6 +42,11 @@ def assumed_burst(objective: Objective, rate_pps: float) -> float:
     return max(objective.assumed_burst, rate_pps * QUEUE_NS / 1e9)
 
 
+def strict_confidence(confidence: float, family: int) -> float:
+    """The confidence a FAIL needs when `family` red lines share its error (Bonferroni)."""
+    return 1 - (1 - confidence) / family
+
+
 def longest_event(objective: Objective, rate_pps: float) -> int:
     """Bad trials after which an event counts again.
 
@@ -85,8 +90,8 @@ class Sample:
 
     @property
     def strict(self) -> float:
-        """Confidence a FAIL needs when the family shares its error (Bonferroni)."""
-        return 1 - (1 - self.confidence) / self.family
+        """Confidence a FAIL needs."""
+        return strict_confidence(self.confidence, self.family)
 
     @property
     def burst(self) -> float:

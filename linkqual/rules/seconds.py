@@ -19,7 +19,7 @@ from linkqual.model import (
     ThroughputResult,
 )
 from linkqual.rules import whole, words
-from linkqual.rules.proportion import Reason, allowed_share, rule, sample_of
+from linkqual.rules.proportion import Reason, allowed_share, rule, sample_of, strict_confidence
 from linkqual.stats import throughput
 from linkqual.stats.tally import tally
 
@@ -50,7 +50,8 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
         said = f"{words.name(objective)}: {value} over {_load(result)}, shown and not judged ({objective.limit_text or 'no limit given'})"
         return Finding(objective, Outcome.NOT_JUDGED, said, made, "", Rule.NONE, key)
     if share is None:
-        return whole.finding(objective, made, key)
+        stricter = replace(objective, confidence=strict_confidence(objective.confidence, family))
+        return whole.finding(objective, made, key, _estimate(stricter, result.receiver_bps))
     return _judged(objective, measurement, result, made, share, family)
 
 

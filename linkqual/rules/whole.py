@@ -47,8 +47,11 @@ def _variance(found: Histogram, middle: float) -> float:
     return total / max(found.n - 1, 1)
 
 
-def finding(objective: Objective, made: Estimate | None, step: str) -> Finding:
-    """PASS when the whole interval keeps the limit, FAIL when none of it does, else INCONCLUSIVE."""
+def finding(objective: Objective, made: Estimate | None, step: str, strict: Estimate | None = None) -> Finding:
+    """PASS when the whole interval keeps the limit, FAIL when none of it does, else INCONCLUSIVE.
+
+    `strict`: the interval at the confidence a FAIL needs in a family of red lines.
+    """
     assert objective.limit is not None
     if made is None or made.value is None:
         return Finding(
@@ -56,7 +59,8 @@ def finding(objective: Objective, made: Estimate | None, step: str) -> Finding:
         )
     unit, limit = made.unit, objective.limit
     at_most = objective.relation is Relation.AT_MOST
-    worst, best = (made.high, made.low) if at_most else (made.low, made.high)
+    surest = strict or made
+    worst, best = (made.high, surest.low) if at_most else (made.low, surest.high)
 
     def kept(value: float) -> bool:
         return value <= limit if at_most else value >= limit

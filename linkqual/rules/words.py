@@ -71,10 +71,10 @@ def counted(objective: Objective, sample: Sample, value: float | None = None) ->
     if not sample.bad:
         return f"{head}: none {of} {one}"
     count = f"{format_count(sample.bad)} {of} {one if sample.bad == 1 else many}"
-    if measured == "ns":
+    if measured == "ns" and sample.lost != 0:
         count += " or was lost" if sample.bad == 1 else " or were lost"
     share = format_ratio(sample.ratio)
-    if measured == "ns" and sample.lost is not None:
+    if measured == "ns" and sample.lost:
         share += f", {format_count(sample.lost)} of them lost" if sample.lost < sample.bad else ", all of them lost"
     return f"{head}: {count} ({share}){_events(sample)}"
 

@@ -224,6 +224,16 @@ def test_extremes_and_mean(statistic: str, limit: float, outcome: Outcome) -> No
     assert judge(Objective("round_trip_delay", statistic, ROUND_TRIP, limit)).outcome is outcome
 
 
+def test_a_family_asks_more_of_a_mean_too() -> None:
+    made = summary(ROWS)
+    limit = made.round_trip_delay.total / made.round_trip_delay.n - 1_700  # some two standard errors under the mean
+    mean = Objective("round_trip_delay", "mean", ROUND_TRIP, limit)
+    assert judge(mean, rate=100).outcome is Outcome.FAIL
+    assert (
+        judge(mean, *(replace(LOSS, limit=0.5) for _ in range(9)), rate=100).findings[0].outcome is Outcome.INCONCLUSIVE
+    )
+
+
 def test_a_mean_on_its_limit_is_open() -> None:
     made = summary(ROWS)
     mean = made.round_trip_delay.total / made.round_trip_delay.n
