@@ -113,7 +113,9 @@ class GoodputRow:
     def busy(self) -> str:
         """The core share of an end that was nearly out of processor; "" when neither was."""
         shares = {"near end": self.result.cpu_near, "far end": self.result.cpu_far}
-        return ", ".join(f"{share:.0%} at the {end}" for end, share in shares.items() if share and share > BUSY)
+        return " and ".join(
+            f"{share * 100:.0f} % of one core at the {end}" for end, share in shares.items() if share and share > BUSY
+        )
 
 
 # ---- path

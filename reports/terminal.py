@@ -66,6 +66,15 @@ def render(
     return "\n".join("\n".join(block) + "\n" for block in blocks if block)
 
 
+def shows_unicode(encoding: str | None) -> bool:
+    """Whether a stream of this encoding can carry every sign of the view: what to pass as `unicode`."""
+    try:
+        "✓✗≤⇄─═µ".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def _head(q: Qualification, style: _Style) -> list[str]:
     link = q.plan.link
     near, far = wording.ends_words(q)

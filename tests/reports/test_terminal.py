@@ -16,11 +16,11 @@ from .samples import SAMPLES
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize("name", SAMPLES)
+VIEWS = [(name, 100) for name in SAMPLES] + [(name, width) for name in ("lossy", "few") for width in (80, 120)]
+
+
+@pytest.mark.parametrize(("name", "width"), VIEWS)
 def test_view_is_the_one_accepted(name: str, width: int) -> None:
-    if width != 100 and name not in {"lossy", "few"}:
-        return
     matches(f"{name}-{width}.txt", terminal.render(SAMPLES[name](), width, report="runs/r/report.html"))
 
 
@@ -126,3 +126,11 @@ def test_every_outcome_has_its_own_word_and_symbol() -> None:
     signs = [wording.SIGNS[outcome] for outcome in Outcome]
     for part in ("word", "symbol", "ascii_symbol", "slug"):
         assert len({getattr(sign, part) for sign in signs}) == len(signs)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("utf-8", True), ("UTF8", True), ("ascii", False), (None, False), ("latin-1", False), ("nonsense", False)],
+)
+def test_unicode_is_shown_where_the_stream_can(encoding: str | None, shown: bool) -> None:
+    assert terminal.shows_unicode(encoding) is shown
