@@ -11,7 +11,6 @@ from linkqual.model import Link, Objective
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
-
     from linkqual.records import Records
 
 

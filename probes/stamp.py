@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from linkqual.net.control import Control
     from linkqual.records import Records
 
-SILENT = "silent"  # kind of fault: neither probes nor the control channel get an answer, the connection was not closed
+SILENT = "silent"  # kind of fault: nothing is heard any more, and nobody hung up
 _PROGRESS_NS = 100_000_000
 _SILENCE_NS = 2_000_000_000  # without any reply: ask the far end whether it is still there
 _GONE = {
@@ -38,6 +38,10 @@ _GONE = {
         "peer-lost", "the far end's port was closed while packets were under way", "start the agent again"
     ),
     "died": Fault("host", "the sending process of this host ended by itself", "see what it wrote, and report it"),
+}
+_LOST = {
+    "peer-lost": "the agent at the far end has gone away",
+    SILENT: "the line went silent: neither probes nor the control channel get through",
 }
 _RESTART = "see what the agent wrote, start it again, and run the test again"
 
@@ -70,8 +74,8 @@ class _Stream:
         if (rows["fate"] == Fate.RECEIVED).any():
             self.settle()
             self.heard_ns = now
-        elif self.control.lost():
-            self.fault = Fault("peer-lost", "the agent at the far end has gone away", _RESTART)
+        elif kind := self.control.lost():
+            self.fault = Fault(kind, _LOST[kind], _RESTART)
         elif now - self.heard_ns > _SILENCE_NS:
             self._ask_whether_alive()
             self.heard_ns = now
@@ -247,6 +251,8 @@ def _finish(stream: _Stream) -> dict[str, Any]:
 
 
 def _fault(error: LinkqualError) -> Fault:
+    if isinstance(error, PeerError) and error.kind == SILENT:
+        return Fault(SILENT, _LOST[SILENT], _RESTART)
     return Fault(error.kind if isinstance(error, PeerError) else "host", error.message, error.hint)
 
 

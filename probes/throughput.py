@@ -25,6 +25,7 @@ from linkqual.watch import Watch
 from linkqual.wire.control import unpacked_text
 
 NS_PER_S = 1_000_000_000
+GONE = ("peer-lost", "silent")  # how a far end leaves: `Control.lost`
 CONNECT_MS = 5000
 OVERTIME_S = 10.0  # for the connection before and the exchange of results after the measured seconds
 CLOSE_S = 5.0  # for the far end to hand over its document, beyond what it may wait itself
@@ -123,7 +124,7 @@ def _take(load: _Load, block: _Block) -> tuple[float, ...]:
     if report is None:
         return ()
     warmup, measured = report.seconds(_warmup(load.step))
-    if block.fault is not None and block.fault.kind in ("peer-lost", "timeout"):
+    if block.fault is not None and block.fault.kind in (*GONE, "timeout"):
         while measured and measured[-1] == 0:
             measured = measured[:-1]
     load.warmup_bps.extend(warmup)
@@ -152,8 +153,8 @@ def _block(load: _Load, seconds: int) -> _Block:
     _keep(load, "near", near)
     block = _read(load, near, far)
     if ended.stopped:
-        gone = isinstance(far, Fault) and far.kind == "peer-lost"
-        block.fault = _stopped("peer-lost" if gone and ended.stopped == "timeout" else ended.stopped, block.fault)
+        gone = far.kind if isinstance(far, Fault) and far.kind in GONE else ""
+        block.fault = _stopped(gone if gone and ended.stopped == "timeout" else ended.stopped, block.fault)
     return block
 
 
@@ -176,7 +177,7 @@ def _command(load: _Load, port: int, seconds: int) -> list[str]:
 def _reason_to_stop(load: _Load) -> str:
     if load.bench.interrupted():
         return "interrupted"
-    return "peer-lost" if load.control.lost() else ""
+    return load.control.lost()
 
 
 def _teller(load: _Load, seconds: int) -> Json:
@@ -225,7 +226,7 @@ def _read(load: _Load, near_text: str, far_text: str | Fault) -> _Block:
     elif near.error:
         block.fault = iperf3_output.fault_of(near.error)
     elif isinstance(far, Fault):
-        block.fault = far if load.forward or far.kind == "peer-lost" else None
+        block.fault = far if load.forward or far.kind in GONE else None
     elif load.forward and far.error:
         block.fault = iperf3_output.fault_of(far.error)
     if block.far is not None and _stranger(block.far.accepted_from, load.control.near_address):
@@ -246,12 +247,11 @@ def _stopped(why: str, found: Fault | None) -> Fault:
     """We ended the child: that, and not what it said while dying, is the fault."""
     if why == "interrupted":
         return Fault("interrupted", "the throughput test was interrupted; the seconds measured until then are kept")
-    if why == "peer-lost":
-        return Fault(
-            "peer-lost",
-            "the far end went away during the throughput test: the line between or the host there broke",
-            "see what the agent wrote, and run again",
+    if why in GONE:
+        said = (
+            "closed the connection" if why == "peer-lost" else "fell silent: the line between or the host there broke"
         )
+        return Fault(why, f"during the throughput test the far end {said}", "see what the agent wrote, and run again")
     hint = "the line may have broken under load; run again, and look at the packets of the stamp step"
     message = "iperf3 did not end in time and was ended"
     return Fault("timeout", message + (f" ({found.message})" if found is not None else ""), hint)

@@ -7,13 +7,15 @@ Whatever goes wrong is one PeerError whose `kind` is that of the Fault it makes:
     unreachable   no answer, no route, no such name          token        the agent refuses our token, or does not know it
     refused       nobody listens on the port                 certificate  another certificate than the pinned one
     not-an-agent  something answers, but no agent            version      no protocol version in common
-    busy          the agent serves somebody else             peer-lost    the connection broke, or an answer is overdue
+    busy          the agent serves somebody else             peer-lost    the far end closed the connection
+    silent        an answer is overdue: the line is cut, or the far host gone without a word
 and, while connected, the agent's own refusals: cap, missing-program, no-capability, state, bad-request, failed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import secrets
 import socket
@@ -41,6 +43,7 @@ __all__ = ["Control", "Peer"]
 
 CALL_TIMEOUT_S = 15.0
 TIMEOUTS_S = {"trace": 180.0, "stamp.open": 30.0, "stamp.close": 30.0}  # requests that may take longer than the rest
+_SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)  # the kernel gave up waiting, nobody hung up
 _START = "start it there with `linkqual agent`"
 _FIREWALL = "check the address, and that firewalls let TCP and UDP through; the agent must be running there"
 _PAIR = "paste the pairing line the agent printed when it started"
@@ -58,6 +61,7 @@ class Control:
         self._socket: ssl.SSLSocket | None = connection
         self._received = bytearray()
         self._next = 0
+        self._lost = ""  # how the connection ended
 
     @classmethod
     def connect(cls, peer: Peer, timeout_s: float = 10.0, family: int = socket.AF_UNSPEC) -> Control:
@@ -84,33 +88,34 @@ class Control:
             self._socket.sendall(frame)
             answer = self._answer(number, deadline)
         except TimeoutError:
-            self._drop()
+            self._drop("silent")
             raise self._gone(f"no answer to {name} within {patience:g} s") from None
         except WireError as error:
             self._drop()
             raise self._gone(f"it sent no message we know ({error.message})") from None
         except (OSError, ValueError) as error:  # ValueError: ssl on a socket another signal handler closed
-            self._drop()
+            self._drop(_how(error))
             raise self._gone(_reason(error)) from None
         if isinstance(answer, Refusal):
             raise PeerError(f"{self.peer.name}: {answer.message}", answer.hint, kind=answer.kind)
         return answer.result
 
-    def lost(self) -> bool:
-        """Whether the agent has gone away; looks without waiting and asks nothing."""
+    def lost(self) -> str:
+        """How the agent has gone away: "peer-lost" or "silent", "" while it has not. Looks without waiting and asks nothing."""
         if self._socket is None:
-            return True
+            return self._lost
         try:
             self._socket.settimeout(0)
             data = self._socket.recv(65536)
         except (ssl.SSLWantReadError, BlockingIOError):
-            return False
-        except (OSError, ValueError):
-            data = b""
+            return ""
+        except (OSError, ValueError) as error:
+            self._drop(_how(error))
+            return self._lost
         self._received += data
         if not data:
             self._drop()
-        return not data
+        return self._lost if not data else ""
 
     def close(self) -> None:
         """Say goodbye and hang up. Never raises; the agent drops what it held for us either way."""
@@ -172,10 +177,13 @@ class Control:
         return bytes(self._received[:count])
 
     def _gone(self, why: str) -> PeerError:
-        return PeerError(f"lost the agent at {self.peer.name}: {why}", "see what the agent wrote, and run again")
+        return PeerError(
+            f"lost the agent at {self.peer.name}: {why}", "see what the agent wrote, and run again", self._lost
+        )
 
-    def _drop(self) -> None:
+    def _drop(self, how: str = "peer-lost") -> None:
         if self._socket is not None:
+            self._lost = how
             with contextlib.suppress(OSError):
                 self._socket.close()
             self._socket = None
@@ -254,6 +262,11 @@ def _secure(peer: Peer, connection: socket.socket, deadline: float) -> ssl.SSLSo
 def _fingerprint(connection: ssl.SSLSocket) -> str:
     certificate = connection.getpeercert(binary_form=True)
     return hashlib.sha256(certificate or b"").hexdigest()
+
+
+def _how(error: Exception) -> str:
+    """Whether the connection was ended from there, or nothing is heard any more."""
+    return "silent" if getattr(error, "errno", None) in _SILENCE or isinstance(error, TimeoutError) else "peer-lost"
 
 
 def _numeric(address: tuple[Json, ...], family: int) -> str:

@@ -103,7 +103,7 @@ def test_a_line_cut_in_the_middle(hosts: TwoHosts, direction: str, host: str) ->
             with hosts.start(hosts.near, NEAR, line, "line0", direction) as near:
                 assert line_of(near).split()[1] == host
                 kind, seconds = line_of(near).split()
-            assert kind == "peer-lost"
+            assert kind == "silent"
             assert int(seconds) >= (1 if direction == "reverse" else 0)
             assert near.returncode == 0
         finally:
