@@ -152,8 +152,8 @@ class Refusing:
         answer = self._control.call(name, **args)
         return {**answer, **self._answers} if name == "iperf3.close" else answer
 
-    def lost(self) -> bool:
-        return False
+    def lost(self) -> str:
+        return ""
 
 
 def test_a_receivers_document_that_is_damaged_is_no_zero(far_end: Any) -> None:
