@@ -15,6 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator, SeedSequence, default_rng
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -51,7 +52,7 @@ class Jitter:
         """For how long one value holds when the order is kept."""
         return max(1, self.hold_ns or 20 * self.spread_ns)
 
-    def draw(self, generator: np.random.Generator, count: int) -> Ints:
+    def draw(self, generator: Generator, count: int) -> Ints:
         """`count` values in ns."""
         if self.distribution is Distribution.UNIFORM:
             return (generator.random(count) * self.spread_ns).astype(np.int64)
@@ -146,7 +147,7 @@ class Impairment:
 class _LossStream:
     """Blocks of loss decisions in the order of arrival."""
 
-    def __init__(self, loss: Loss, generator: np.random.Generator) -> None:
+    def __init__(self, loss: Loss, generator: Generator) -> None:
         self.loss, self._generator, self._drawn = loss, generator, 0
         self._positions = np.array(sorted(loss.positions), np.int64)
         self._bad = loss.burst > 1 and bool(generator.random() < loss.ratio)
@@ -188,7 +189,7 @@ class _LossStream:
 class _HeldJitter:
     """Jitter that keeps the order: the k-th draw holds during the k-th interval since the first packet."""
 
-    def __init__(self, jitter: Jitter, generator: np.random.Generator) -> None:
+    def __init__(self, jitter: Jitter, generator: Generator) -> None:
         self._jitter, self._generator = jitter, generator
         self._start: int | None = None
         self._base = 0  # interval of the first value kept
@@ -225,9 +226,9 @@ class Passage:
 class Impairer:
     """The state of an `Impairment` under way. Counts: `seen`, `dropped`, `duplicated`."""
 
-    def __init__(self, impairment: Impairment, seed: int | np.random.SeedSequence) -> None:
-        seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        loss, self._jitter_draws, self._copy_draws, self._hold_draws = map(np.random.default_rng, seeds.spawn(4))
+    def __init__(self, impairment: Impairment, seed: int | SeedSequence) -> None:
+        seeds = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+        loss, self._jitter_draws, self._copy_draws, self._hold_draws = map(default_rng, seeds.spawn(4))
         self.impairment = impairment
         self.seen = self.dropped = self.duplicated = 0
         jitter = impairment.jitter

@@ -194,7 +194,7 @@ def _enter_namespaces() -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -223,7 +223,7 @@ def _guard(main: Callable[[], int], outer: int, say_ready: int, say_report: int)
         code = code if code >= 0 else 128 - code
     except LinkqualError as error:
         _tell(say_report, error)
-    except OSError as error:
+    except Exception as error:
         _tell(say_report, HostError(f"no namespaces for the virtual line: {error}", HINT))
     finally:
         os._exit(code)

@@ -102,7 +102,7 @@ class Namespace:
         with self.inside():
             for key, value in settings.items():
                 with contextlib.suppress(OSError):
-                    Path("/proc/sys/net", key).write_text(str(value), "ascii")
+                    Path("/proc/sys/net", key).write_text(str(value), "utf-8")
 
     def tunnel(self, interface: str) -> int:
         """Make a TUN interface here; the descriptor gives and takes its IP packets, non-blocking. The interface ends with it."""
@@ -126,7 +126,7 @@ class Namespace:
     def interface_drops(self) -> dict[str, int]:
         """Packets each interface was given to send and dropped by itself."""
         with self.inside():
-            lines = Path("/proc/thread-self/net/dev").read_text("ascii").splitlines()[2:]
+            lines = Path("/proc/thread-self/net/dev").read_text("utf-8").splitlines()[2:]
         return {line.split(":")[0].strip(): int(line.split(":")[1].split()[11]) for line in lines}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-import numpy as np
+from numpy.random import SeedSequence
 
 from linkqual.errors import UsageError
 from linkqual.impair import OVERHEAD, Impairer, Rate
@@ -46,10 +46,13 @@ _SETTINGS: dict[str, object] = {
     "ipv6/conf/default/addr_gen_mode": 1,
     "ipv6/conf/all/accept_redirects": 0,
 }
-_SILENCE = """table inet silent { chain out { type filter hook output priority 0;
-icmp type time-exceeded drop
-icmpv6 type time-exceeded drop
-} }
+_SILENCE = """table inet silent {
+  chain out {
+    type filter hook output priority 0
+    icmp type time-exceeded drop
+    icmpv6 type time-exceeded drop
+  }
+}
 """
 
 
@@ -195,7 +198,7 @@ class VirtualLine:
     def _start_pumps(self, tunnels: dict[tuple[str, str], int]) -> None:
         ways = [(link, toward) for link in self.line.links if link.pumped for toward in (link.b, link.a)]
         self._memory, rows = pump.counters(len(ways))
-        seeds = np.random.SeedSequence(self.line.seed).spawn(len(ways))
+        seeds = SeedSequence(self.line.seed).spawn(len(ways))
         forward = {(link.name, node) for link, node in self.line.crossings(Direction.FORWARD)}
         lanes: dict[bool, list[pump.Lane]] = {True: [], False: []}
         for (link, toward), row, seed in zip(ways, rows, seeds, strict=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import SeedSequence
 
 from linkqual.errors import UsageError
 from linkqual.impair import Bottleneck, Flags, Impairer, Impairment, Ints
@@ -64,7 +65,7 @@ _NOTHING = Flow.sent(np.zeros(0, np.int64), np.zeros(0, np.int64))
 class _Hop:
     """One direction of one link."""
 
-    def __init__(self, impairment: Impairment, seed: np.random.SeedSequence, ip_bytes: int) -> None:
+    def __init__(self, impairment: Impairment, seed: SeedSequence, ip_bytes: int) -> None:
         self._bottleneck = Bottleneck(impairment.rate) if impairment.rate else None
         self._impairer = Impairer(impairment, seed)
         self._bytes = ip_bytes
@@ -131,7 +132,7 @@ class Simulation:
         ip_bytes = schedule.packet_bytes + (28 if schedule.ip_version == 4 else 48)
         _check(line, schedule, ip_bytes)
         ways = {way: line.impairments(way) for way in DIRECTIONS}
-        seeds = iter(np.random.SeedSequence(seed).spawn(sum(len(hops) for hops in ways.values())))
+        seeds = iter(SeedSequence(seed).spawn(sum(len(hops) for hops in ways.values())))
         self._hops: dict[Direction, list[_Hop]] = {}
         for way, impairments in ways.items():
             drawn = [(what, next(seeds)) for what in impairments]
