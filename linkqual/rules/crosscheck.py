@@ -86,5 +86,5 @@ def _ping_delay(ping: PingResult, data: Summary) -> Iterator[Note]:
 def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:
     """Hops that leave probes unanswered: their own habit, or loss of the line from there on."""
     told = hop_loss.explain(trace.hops, hop_loss.Data(data.sent, _lost(data)) if data is not None else None)
-    if told.kind != "none":
+    if told.kind in ("limited", "undetermined") or told.first_ttl is not None:
         yield Note("path", f"{way} trace: {told.because}", "warn" if told.kind == "real" else "info")

@@ -49,12 +49,12 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
     if decision is not None:
         lost = sample.lost if decision.n == sample.n else None
         then = replace(sample, n=decision.n, bad=decision.bad, events=decision.events, lost=lost)
-        return _sequential(objective, stream, decision, then, estimate)
+        return _sequential(objective, stream, decision, (then, sample), estimate)
     ruling, value = rule(sample), estimate.value if estimate else None
     if ruling.outcome is Outcome.PASS:
         return Finding(objective, Outcome.PASS, words.passed(objective, sample, value), estimate, "", Rule.EXACT, key)
     if ruling.outcome is Outcome.FAIL:
-        said = words.failed(objective, sample, value, ruling.reason) + _span(objective, stream, sample)
+        said = _failed(objective, sample, value, ruling.reason) + _span(objective, stream, sample)
         return Finding(objective, Outcome.FAIL, said, estimate, "", Rule.EXACT, key)
     said = words.open_(objective, sample, value, ruling.reason)
     more = _decide(objective, sample, ruling.reason, stream.result.rate_pps)
@@ -83,24 +83,29 @@ def _decision(objective: Objective, stream: Stream, sample: Sample) -> Decision 
 
 
 def _sequential(
-    objective: Objective, stream: Stream, made: Decision, sample: Sample, estimate: Estimate | None
+    objective: Objective, stream: Stream, made: Decision, seen: tuple[Sample, Sample], estimate: Estimate | None
 ) -> Finding:
-    """The decision as it was taken, unless a FAIL rests on losses that may not be the line's."""
-    key, outcome, value = stream.measurement.step.key, made.outcome, estimate.value if estimate else None
-    rate, unsure = stream.result.rate_pps, min(doubt(objective, stream), sample.bad)
+    """The decision as it was taken, unless a FAIL rests on losses that may not be the line's.
+
+    `seen`: when it was taken, and in the whole run.
+    """
+    then, run = seen
+    value, more, reason = estimate.value if estimate else None, "", Reason.PLAIN
+    outcome = made.outcome
+    if outcome is Outcome.FAIL and run.doubt and rule(run.certain).outcome is not Outcome.FAIL:
+        outcome, reason, then = Outcome.INCONCLUSIVE, Reason.HOST, run
     if outcome is Outcome.PASS:
-        return Finding(objective, outcome, words.passed(objective, sample, value), estimate, "", Rule.SEQUENTIAL, key)
-    if outcome is Outcome.FAIL:
-        certain = replace(sample, bad=sample.bad - unsure, events=min(sample.events, sample.bad - unsure))
-        if not unsure or rule(certain).outcome is Outcome.FAIL:
-            return Finding(
-                objective, outcome, words.failed(objective, sample, value), estimate, "", Rule.SEQUENTIAL, key
-            )
-        said = words.open_(objective, replace(sample, doubt=unsure), value, Reason.HOST)
-        more = _decide(objective, sample, Reason.HOST, rate)
-        return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.SEQUENTIAL, key)
-    said, more = words.open_(objective, sample, value), _decide(objective, sample, Reason.PLAIN, rate, sequential=True)
-    return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.SEQUENTIAL, key)
+        said = words.passed(objective, then, value, run)
+    elif outcome is Outcome.FAIL:
+        said = words.failed(objective, then, value, run)
+    else:
+        said = words.open_(objective, then, value, reason)
+        more = _decide(objective, then, reason, stream.result.rate_pps, sequential=True)
+    return Finding(objective, outcome, said, estimate, more, Rule.SEQUENTIAL, stream.measurement.step.key)
+
+
+def _failed(objective: Objective, sample: Sample, value: float | None, reason: Reason) -> str:
+    return (words.failed_in_bursts if reason is Reason.BURSTS else words.failed)(objective, sample, value)
 
 
 # ---- what cannot be judged

@@ -6,7 +6,7 @@ Floor 2, pure.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from linkqual.metrics import METRICS, quantile
@@ -77,6 +77,12 @@ class Sample:
     assumed: float = 1.0
     doubt: int = 0
     lost: int | None = None
+
+    @property
+    def certain(self) -> Sample:
+        """Without the trials in doubt."""
+        bad = self.bad - self.doubt
+        return replace(self, bad=bad, events=min(self.events, bad), doubt=0)
 
     @property
     def ratio(self) -> float:
@@ -175,8 +181,7 @@ def rule(sample: Sample) -> Ruling:
     event, and the interval goes by events.
     """
     if ratio_lower(sample.bad, sample.n, sample.strict) > sample.limit:
-        certain = sample.bad - sample.doubt
-        if ratio_lower(certain, sample.n, sample.strict) > sample.limit:
+        if ratio_lower(sample.certain.bad, sample.n, sample.strict) > sample.limit:
             return Ruling(Outcome.FAIL, Reason.PLAIN if sample.low > sample.limit else Reason.BURSTS)
         return Ruling(Outcome.INCONCLUSIVE, Reason.HOST)
     if sample.lower > sample.limit:

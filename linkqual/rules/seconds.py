@@ -69,18 +69,17 @@ def _judged(
         (rate < limit) if objective.relation is Relation.AT_LEAST else (rate > limit) for rate in result.receiver_bps
     ]
     sample = sample_of(tally(slow), share, objective, family, 0)
-    value = made.value if made else None
+    value, run, by, reason = made.value if made else None, sample, Rule.EXACT, Reason.PLAIN
     decision = _decision(objective, result, family, len(slow))
     if decision is not None:
         sample = replace(sample, n=decision.n, bad=decision.bad, events=decision.events)
         outcome, by = decision.outcome, Rule.SEQUENTIAL
     else:
-        outcome, by = rule(sample).outcome, Rule.EXACT
+        outcome, reason = rule(sample).outcome, rule(sample).reason
     if outcome is Outcome.PASS:
-        return Finding(objective, outcome, words.passed(objective, sample, value), made, "", by, key)
-    reason = rule(sample).reason if by is Rule.EXACT else Reason.PLAIN
+        return Finding(objective, outcome, words.passed(objective, sample, value, run), made, "", by, key)
     if outcome is Outcome.FAIL:
-        return Finding(objective, outcome, words.failed(objective, sample, value, reason), made, "", by, key)
+        return Finding(objective, outcome, words.failed(objective, sample, value, run), made, "", by, key)
     more = words.decide(objective, sample, 1, sequential=by is Rule.SEQUENTIAL)
     return Finding(objective, outcome, words.open_(objective, sample, value, reason), made, more, by, key)
 

@@ -89,9 +89,17 @@ def _mean(size: float) -> str:
     return f"{size:.3g} {'packet' if size == 1 else 'packets'}"
 
 
-def passed(objective: Objective, sample: Sample, value: float | None = None) -> str:
-    """Why the limit is kept."""
-    said, at = counted(objective, sample, value), percent(sample.confidence)
+def _proven(objective: Objective, sample: Sample, whole: Sample | None, value: float | None) -> str:
+    """What was counted; of a decision taken early, in the whole run and up to the decision."""
+    if whole is None or whole.n <= sample.n:
+        return counted(objective, sample, value)
+    when = f"proven after {format_count(sample.n)}" + (f" with {format_count(sample.bad)}" if whole.bad else "")
+    return f"{counted(objective, whole, value)}, {when}"
+
+
+def passed(objective: Objective, sample: Sample, value: float | None = None, whole: Sample | None = None) -> str:
+    """Why the limit is kept. `whole`: the run, of which `sample` is what the decision was taken on."""
+    said, at = _proven(objective, sample, whole, value), percent(sample.confidence)
     allowed = f"within the {format_ratio(sample.limit)} allowed"
     if objective.metric == "loss_ratio" and not sample.bad:
         return (
@@ -108,17 +116,21 @@ def passed(objective: Objective, sample: Sample, value: float | None = None) -> 
     )
 
 
-def failed(objective: Objective, sample: Sample, value: float | None = None, reason: Reason = Reason.PLAIN) -> str:
+def failed(objective: Objective, sample: Sample, value: float | None = None, whole: Sample | None = None) -> str:
     """Why it is broken."""
-    said, at = counted(objective, sample, value), percent(sample.confidence)
-    above = f"above the {format_ratio(sample.limit)} allowed"
-    if reason is not Reason.BURSTS:
-        lower = min(sample.lower, sample.low) if sample.low > sample.limit else sample.lower
-        return f"{said}: at least {format_ratio(lower)} at {at}, {above}"
+    lower = min(sample.lower, sample.low) if sample.low > sample.limit else sample.lower
+    return (
+        f"{_proven(objective, sample, whole, value)}: at least {format_ratio(lower)} at {percent(sample.confidence)}, "
+        f"above the {format_ratio(sample.limit)} allowed"
+    )
+
+
+def failed_in_bursts(objective: Objective, sample: Sample, value: float | None = None) -> str:
+    """Why it is broken in this window, by so few events that they are no rate yet."""
     accident = "that is one event and not a rate" if sample.events == 1 else "these few events are not yet a rate"
     return (
-        f"{said}: {above} in this window; {accident}: "
-        f"by events the ratio lies between {format_ratio(sample.low)} and {format_ratio(sample.high)} at {at}"
+        f"{counted(objective, sample, value)}: above the {format_ratio(sample.limit)} allowed in this window; {accident}: by events "
+        f"the ratio lies between {format_ratio(sample.low)} and {format_ratio(sample.high)} at {percent(sample.confidence)}"
     )
 
 

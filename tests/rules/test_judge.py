@@ -100,11 +100,27 @@ def test_drops_that_cannot_explain_it_do_not_excuse_it(near: dict[str, int], far
 
 
 def test_a_fail_found_while_measuring_is_asked_the_same() -> None:
-    decision = Decision(LOSS.key, Outcome.FAIL, 5000, 20, 20, 1.0, "", LOSS.limit)
+    decision = Decision(LOSS.key, Outcome.FAIL, 500, 2, 2, 1.0, "", LOSS.limit)
     assert judge(LOSS, decisions=(decision,)).findings[0].rule is Rule.SEQUENTIAL
     assert judge(LOSS, decisions=(decision,)).outcome is Outcome.FAIL
+    some = judge(LOSS, where=conditions(far={"socket_drops": 5}), decisions=(decision,))
+    assert some.outcome is Outcome.FAIL  # 35 remain
     assert (
-        judge(LOSS, where=conditions(far={"socket_drops": 18}), decisions=(decision,)).outcome is Outcome.INCONCLUSIVE
+        judge(LOSS, where=conditions(far={"socket_drops": 35}), decisions=(decision,)).outcome is Outcome.INCONCLUSIVE
+    )
+
+
+def test_an_early_decision_is_told_with_the_whole_run() -> None:
+    failed = Decision(LOSS.key, Outcome.FAIL, 500, 2, 2, 1.0, "", LOSS.limit)
+    assert "40 of 10,000 packets were lost (0.4 %), proven after 500 with 2: at least" in said(
+        judge(LOSS, decisions=(failed,))
+    )
+    loose = replace(LOSS, limit=0.01)
+    kept = Decision(loose.key, Outcome.PASS, 900, 4, 4, 1.0, "", loose.limit)
+    assert "proven after 900 with 4: at most" in said(judge(loose, decisions=(kept,)))
+    clean = Decision(LOSS_BACK.key, Outcome.PASS, 3327, 0, 0, 1.0, "", LOSS_BACK.limit)
+    assert "none of 9,960 packets was lost, proven after 3,327: at most 9e-4" in said(
+        judge(LOSS_BACK, decisions=(clean,))
     )
 
 
