@@ -85,7 +85,7 @@ class Line:
 
     def path(self, direction: Direction) -> tuple[str, ...]:
         """Every node a packet of this direction meets, both ends included."""
-        return self.forward if direction is Direction.FORWARD else self.reverse
+        return self.forward if direction == Direction.FORWARD else self.reverse
 
     def node(self, name: str) -> Node:
         """The node called `name`; KeyError when there is none."""

@@ -171,3 +171,11 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         load(str(tmp_path / "none.yaml"))
     with pytest.raises(InputError, match="Is a directory"):
         load(str(tmp_path))
+
+
+def test_the_documented_example_is_a_line_that_expects_what_it_describes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lines.md").read_text("utf-8")
+    line = parse(page.split("```yaml\n")[1].split("```")[0], "lines.md")
+    assert line.expect.rtt_ns == pytest.approx(line.rtt_ns(), abs=1000)
+    assert line.expect.loss[FORWARD] == pytest.approx(line.loss(FORWARD))
+    assert all(f"| `{name}`" in page for name in names())
