@@ -156,6 +156,6 @@ def _clock_error(near: EndConditions, far: EndConditions) -> int | None:
 
 
 def _increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """Counters that rose, and by how much; one that fell was reset and counts from zero."""
+    """How much each counter rose (one that fell was reset and counts from zero); interfaces that dropped nothing left out."""
     rise = {name: now - before.get(name, 0) if now >= before.get(name, 0) else now for name, now in after.items()}
-    return {name: value for name, value in rise.items() if value}
+    return {name: value for name, value in rise.items() if value or ":" not in name}

@@ -237,9 +237,10 @@ def tell(done: Qualification, *, as_json: bool, files: list[Path]) -> None:
         typer.echo(document.dump(done), nl=False)
         return
     width = shutil.get_terminal_size((100, 24)).columns
-    typer.echo(terminal.render(done, width=width, color=colours()))
+    unicode = terminal.shows_unicode(sys.stdout.encoding)
+    typer.echo(terminal.render(done, width=width, color=colours(), unicode=unicode), nl=False)
     for file in files:
-        typer.echo(f"{file}")
+        typer.echo(str(file))
 
 
 def colours() -> bool:
