@@ -21,6 +21,7 @@ from linkqual.net.outlet import Outlet
 from linkqual.net.process import CHUNK, READY, REPORT, Inbox, Json, Outbox
 from linkqual.net.sender import CHUNK_HEAD, SenderConfig
 from linkqual.net.sockets import StampedSocket, truesize
+from linkqual.records import ABSENT
 from linkqual.session.pacer import pacer
 from linkqual.session.sender import SenderSession
 from linkqual.stats.histogram import LogLinear
@@ -37,8 +38,9 @@ _BATCH_AIM = 8  # packets a wake-up, above the single rate
 _REST_NS = (250_000, 500_000)  # least and most between two wake-ups there
 _LATENESS_ROWS = 4096  # departures kept before they go into the histogram
 _READ_BATCH = 128
+_GATHER_NS = 50_000  # after the first reply that frees the window: more of them cost no more
 _ROUNDS = 64  # batches read in one drain before departures are looked at again
-_PATIENCE_NS = 200_000_000  # after which a packet unheard of no longer holds the window
+_PATIENCE_NS = 200_000_000  # of silence, after which packets unheard of no longer hold the window
 _REFUSED_NS = 1_000_000_000  # "port unreachable" and no reply for so long: nobody is there
 _MOST_BACKLOG = 64 << 20  # octets the parent has not read; then the sending waits
 _WINDOW_SHARE = 0.9  # of the buffers
@@ -76,6 +78,8 @@ class _Drive:
         least, most = _REST_NS
         self._rest_ns = 0 if not config.rate_pps else int(min(most, max(least, _BATCH_AIM * 1e9 / config.rate_pps)))
         self._alarm = Alarm()
+        self._poll = select.poll()
+        self._poll.register(self._socket.descriptor, select.POLLIN)
         self._lateness = LogLinear()
         self._late = np.zeros(_LATENESS_ROWS + BATCH + 1, np.int64)
         self._late_count = 0
@@ -85,6 +89,7 @@ class _Drive:
         self._blocked_ns = 0
         self._most_in_flight = 0
         self._ended_by = ""
+        self._kernel_received = 0  # replies with a kernel RX stamp
         self._last_reply_ns = 0
         self._next_due_ns = 0
         self._start_ns = self._next_drain_ns = self._next_settle_ns = self._heartbeat_ns = 0
@@ -125,7 +130,7 @@ class _Drive:
 
     def _depart(self) -> None:
         """Everything due, at most one batch."""
-        now, limit = monotonic_ns(), BATCH
+        now, limit, self._blocked = monotonic_ns(), BATCH, False
         if self._config.packets is not None:
             limit = min(limit, self._config.packets - self._sent)
         due = self._pacer.due(now - self._start_ns, self._sent, limit)
@@ -133,7 +138,8 @@ class _Drive:
             return
         room = self._session.room()
         if room < due:
-            self._session.give_up_before(now - _PATIENCE_NS)
+            if now - self._last_reply_ns > _PATIENCE_NS:  # silence: an outage, or the far end stands still
+                self._session.give_up_before(now - _PATIENCE_NS)
             room = self._session.room()
         if self._outbox.backlog > _MOST_BACKLOG:
             room = 0
@@ -185,9 +191,8 @@ class _Drive:
             self._alarm.sleep_until(wake)
 
     def _wait_for_reply(self) -> None:
-        poll = select.poll()
-        poll.register(self._socket.descriptor, select.POLLIN)
-        poll.poll(1)
+        if self._poll.poll(1) and self._window >= BATCH:
+            self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
 
     # ---- replies
 
@@ -202,7 +207,7 @@ class _Drive:
                 break
         else:
             return  # more is waiting: nothing may time out yet
-        self._undrained, self._blocked = 0, False
+        self._undrained = 0
         self._next_drain_ns = now + _DRAIN_NS
         if now >= self._next_settle_ns or self._ended_by:
             self._settle(now)
@@ -211,6 +216,7 @@ class _Drive:
         block = self._block
         utc, now = utc_ns(), monotonic_ns()
         stamps, ttl, tos = received_ancillary(block, count)
+        self._kernel_received += int((stamps != ABSENT).sum())
         for first, stop in runs(block.lengths[:count]):
             packets = block.payload[first:stop, : int(block.lengths[first])]
             self._session.receive(packets, stamps[first:stop], ttl[first:stop], tos[first:stop], utc, now)
@@ -248,6 +254,8 @@ class _Drive:
             "refusals": dict(out.refusals),
             "icmp_errors": dict(out.icmp_errors),
             "tx_stamps": out.stamps,
+            "t1_source": "kernel" if out.stamps else "user",
+            "t4_source": "kernel" if self._kernel_received else "user",
             "rate_pps": (self._sent - 1) * 1e9 / elapsed if elapsed > 0 and self._sent > 1 else None,
             "socket_drops": self._socket.dropped(),
             "receive_buffer_bytes": self._socket.receive_buffer_bytes,

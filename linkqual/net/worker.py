@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from linkqual.net import drive, reflector
 from linkqual.net.process import serve
 
 
 def main() -> None:
     """See the module's head."""
     role, bound = sys.argv[1:3]
-    serve({"sender": drive.drive, "reflector": reflector.drive}[role], bound == "1")
+    if role == "sender":  # each loads only its own half: starting is most of a short session's cost
+        from linkqual.net.drive import drive
+    else:
+        from linkqual.net.reflector import drive
+    serve(drive, bound == "1")
 
 
 if __name__ == "__main__":

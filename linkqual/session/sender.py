@@ -5,6 +5,8 @@ A row is opened by `depart`, gains its kernel TX stamp by `transmitted` and its 
 for it is there too (Follow-Up Telemetry of a later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed. The ring is as long as the horizon in flight,
 however many packets a session has.
 
+The timeout is the line's: the time a packet lay in the far end's buffer (T3 - T2) does not count towards it.
+
 Two clocks: records hold UTC; `now_ns` is monotonic and alone decides about timeouts, so a step of the wall clock loses
 nothing. Floor 2, pure.
 """
@@ -87,6 +89,7 @@ class SenderSession:
         self._follow_seq = np.full(settings.capacity, ABSENT)  # far_seq whose TX stamp lies beside it
         self._follow_ns = np.zeros(settings.capacity, np.int64)
         self._next_far = 0
+        self._residence = 0  # how long the far end held the last reply
         self._far_bits = np.uint8(Stamp.T2_KERNEL if settings.far_kernel else 0)
         self._next_arrival = 0
         self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
@@ -101,8 +104,15 @@ class SenderSession:
         """Packets that may still fill a buffer: sent, and none sent after them answered."""
         return self.next_seq - self._heard
 
+    @property
+    def far_behind(self) -> bool:
+        """The far end takes a good part of the timeout to answer: sending more would only fill its buffer."""
+        return self.in_flight > 0 and self._residence > self.settings.timeout_ns // 4
+
     def room(self) -> int:
         """How many packets may depart now."""
+        if self.far_behind:
+            return 0
         return min(self.settings.window - self.in_flight, self.settings.capacity - self.pending)
 
     def give_up_before(self, departed_ns: int) -> None:
@@ -180,7 +190,9 @@ class SenderSession:
         self._note_follow_ups(replies, instants)
         seqs = self.next_seq - back
         rows = seqs & self._mask
-        age = now_ns - (utc_ns - arrived) - self._departed[rows]
+        residence = np.clip(instants[1] - instants[0], 0, self.settings.timeout_ns)
+        self._residence = int(residence[-1])
+        age = now_ns - (utc_ns - arrived) - self._departed[rows] - residence
         new = (self._fate[rows] != _RECEIVED) & (age <= self.settings.timeout_ns)
         if not (seqs[1:] > seqs[:-1]).all():
             firsts = np.zeros(len(seqs), np.bool_)
@@ -295,7 +307,10 @@ class SenderSession:
 
     def _ready(self, rows: Longs, now_ns: int) -> npt.NDArray[np.bool_]:
         fate = self._fate[rows]
-        ready = (fate == _UNSENT) | ((fate == _LOST) & (now_ns - self._departed[rows] > self.settings.timeout_ns))
+        patience = (
+            self.settings.timeout_ns + self._residence * 5 // 4
+        )  # of a far end that is behind, the next takes longer
+        ready = (fate == _UNSENT) | ((fate == _LOST) & (now_ns - self._departed[rows] > patience))
         waited = now_ns - self._answered[rows]
         received = (fate == _RECEIVED) & (waited >= self.settings.linger_ns)
         if self.settings.follow_up:

@@ -45,6 +45,7 @@ class MemoryLine:
     interval_ns: int = MS
     packet_bytes: int = 64
     settle_every_ns: int = 5 * MS
+    residence: Callable[[int], int] = lambda _seq: 0  # how long the far end leaves packet seq in its buffer
     utc_step: tuple[int, int] | None = None  # (from this monotonic instant on, by this much) of the near clock
     sender: SenderSession = field(init=False)
     reflector: ReflectorSession = field(init=False)
@@ -75,7 +76,7 @@ class MemoryLine:
                 first_seq=self.first_seq,
             )
         )
-        self._events: list[tuple[int, int, str, bytes, tuple[int, ...]]] = []
+        self._events: list[tuple[int, int, str, bytes, tuple[int, ...], int]] = []
         self._serial = 0
 
     def utc(self) -> int:
@@ -110,14 +111,14 @@ class MemoryLine:
         self.sender.transmitted(np.array([seq]), np.array([self.utc() + TX_DELAY]))
         treatment = self.treat(seq)
         for delay in treatment.there:
-            self._later(delay, "request", packet.tobytes(), treatment.back)
+            self._later(delay + self.residence(seq), "request", packet.tobytes(), treatment.back, self.residence(seq))
 
-    def _later(self, delay: int, kind: str, packet: bytes, back: tuple[int, ...] = ()) -> None:
+    def _later(self, delay: int, kind: str, packet: bytes, back: tuple[int, ...] = (), held: int = 0) -> None:
         self._serial += 1
-        heapq.heappush(self._events, (self.now + delay, self._serial, kind, packet, back))
+        heapq.heappush(self._events, (self.now + delay, self._serial, kind, packet, back, held))
 
     def _happen(self) -> None:
-        _, _, kind, data, back = heapq.heappop(self._events)
+        _, _, kind, data, back, held = heapq.heappop(self._events)
         packet = np.frombuffer(data, np.uint8).copy()[None]
         one = np.ones(1, np.uint8)
         if kind == "reply":
@@ -125,7 +126,7 @@ class MemoryLine:
             return
         far_now = UTC + self.now + FAR_AHEAD
         assert self.reflector.admit(packet, np.ones(1, bool), self.now).all()
-        number = self.reflector.answer(packet, np.array([far_now]), one * 60, far_now)
+        number = self.reflector.answer(packet, np.array([far_now - held]), one * 60, far_now)
         self.reflector.transmitted(np.array([number]), np.array([far_now + TX_DELAY]))
         for delay in back:
             self._later(delay, "reply", packet.tobytes())

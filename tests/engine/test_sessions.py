@@ -111,6 +111,17 @@ def test_a_reply_after_the_timeout_is_late_and_its_packet_lost() -> None:
     assert line.sender.counters.unknown == 0
 
 
+def test_a_far_end_that_falls_behind_is_no_loss_of_the_line() -> None:
+    """Its buffer fills until packets lie in it for longer than the timeout: the line itself took 2 ms all the while."""
+    line = MemoryLine(lambda _seq: CLEAN, residence=lambda seq: min(seq, 180) * MS)
+    records = line.run(400)
+    assert (records["fate"] == Fate.RECEIVED).all()
+    assert line.sender.counters.late == 0
+    line.sender.depart(np.zeros(1, np.int64), 0, line.now)
+    assert line.sender.far_behind
+    assert line.sender.room() == 0  # more would only fill that buffer
+
+
 def test_a_copy_of_a_settled_reply_is_not_taken_for_a_late_one() -> None:
     line = MemoryLine(treatments({4: Treatment(back=(MS, 300 * MS))}))
     line.run(400)
