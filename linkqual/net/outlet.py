@@ -68,7 +68,7 @@ class Outlet:
             elif refusal:
                 name = errno_name(refusal)
                 self.refusals[name] += 1
-                tries += 1
+                tries += refusal != errno.ECONNREFUSED  # that is never the send's own result: it passes
                 full = refusal in (errno.EAGAIN, errno.ENOBUFS)
                 if monotonic_ns() >= give_up_ns or (not full and tries >= _TRIES):
                     self.unsent[name] += 1
