@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from linkqual.errors import UsageError
+from linkqual.lab import simulate as module
 from linkqual.lab.line import load, names, parse
 from linkqual.lab.simulate import simulate
 from linkqual.model import Direction
@@ -112,3 +113,16 @@ def test_what_cannot_be_sent_is_refused() -> None:
         simulate(load("clean"), 10, 10, 1, packet_bytes=1500)
     with pytest.raises(UsageError, match="cannot be sent"):
         simulate(load("clean"), 0, 10, 1)
+
+
+def test_the_size_of_a_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        HEAD
+        + "links:\n  - between: [r1, r2]\n    both: {delay: 1 ms, jitter: {spread: 3 ms, keep_order: false}, loss: {ratio: 1 %}, duplicate: 1 %}\n"
+        + "  - between: [r2, r3]\n    reverse: {reorder: {ratio: 5 %, by: 4 ms}, rate: {limit: 50 Mbit/s}}\n"
+    )
+    whole, truth = run(text, 20_000)
+    monkeypatch.setattr(module, "_BATCH", 777)
+    pieces, same = run(text, 20_000)
+    assert np.array_equal(whole, pieces)
+    assert truth == same
