@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from linkqual import rules
-from linkqual.model import Hop, Measurement, Outcome, PathResult, PingResult, Step, Trace, Verdict
+from linkqual.model import Hop, Measurement, Outcome, PathResult, PingResult, Step, Summary, Trace, Verdict
 
 from .streams import MS, START, Truth, one, plan_of, records, said, spread, stamp, summary
 
 N = 600_000
-DATA = {lost: records(Truth(N, 20_000, lost_forward=spread(lost, N))) for lost in (0,)}
 
 
 def ping(sent: int, received: int, rtt: float = 11.3) -> Measurement:
@@ -31,10 +32,13 @@ def path(losses: dict[int, float], hops: int = 9, sent: int = 1000) -> Measureme
     return Measurement(Step("path", "path"), START, 0, path=result)
 
 
+@cache
+def data(lost: int) -> Summary:
+    return summary(records(Truth(N, 20_000, lost_forward=spread(lost, N))), plan_of().objectives)
+
+
 def verdict_of(lost: int, *others: Measurement) -> Verdict:
-    plan = plan_of()
-    rows = DATA[0] if not lost else records(Truth(N, 20_000, lost_forward=spread(lost, N)))
-    return rules.judge(plan, (stamp(summary(rows, plan.objectives), 20_000), *others))
+    return rules.judge(plan_of(), (stamp(data(lost), 20_000), *others))
 
 
 def test_a19_icmp_is_limited_and_the_line_loses_nothing() -> None:

@@ -14,7 +14,7 @@ from linkqual.stats import boundaries
 from linkqual.stats.confidence import ratio_upper
 from linkqual.stats.sequential import Crossing, SequentialTest, expected_trials, pass_after
 
-RUNS = 600
+RUNS = 400
 CAP = 2_000_000
 LIMIT = 1e-5
 PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE

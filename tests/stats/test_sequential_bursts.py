@@ -13,7 +13,7 @@ from linkqual.stats.sequential import SequentialTest
 
 from .test_sequential import FAIL, LIMIT, PASS, bursts, independent, play
 
-RUNS = 400
+RUNS = 300
 CAP = 4_000_000
 ERROR = 0.05 + 3 * math.sqrt(0.05 * 0.95 / RUNS)
 
