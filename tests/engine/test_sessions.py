@@ -94,6 +94,19 @@ def test_copies_are_counted_on_the_way_they_were_made() -> None:
     assert (records["fate"] == Fate.RECEIVED).all()
 
 
+def test_copies_read_in_one_batch_are_told_apart_too() -> None:
+    line = MemoryLine(lambda _seq: CLEAN)
+    packets = requests(0, 1, 2)
+    line.sender.depart(np.full(3, UTC), UTC, 0)
+    line.reflector.answer(packets, np.full(3, UTC), np.zeros(3, np.uint8), UTC)
+    nothing = np.zeros(4, np.uint8)
+    line.sender.receive(packets[[0, 1, 1, 2]], np.full(4, UTC), nothing, nothing, UTC, 0)
+    records = line.sender.settle(1000 * MS)
+    assert records["reverse_copies"].tolist() == [0, 1, 0]
+    assert records["arrival"].tolist() == [0, 1, 2]
+    assert line.sender.counters.received == 3
+
+
 def test_reordering_shows_in_the_counters_of_the_way_it_happened_on() -> None:
     line = MemoryLine(treatments({5: Treatment(there=(4 * MS + 1,)), 12: Treatment(back=(4 * MS + 1,))}))
     records = line.run(20)
@@ -160,6 +173,10 @@ def test_packets_the_host_did_not_send_are_no_losses() -> None:
     assert np.flatnonzero(records["fate"] == Fate.UNSENT).tolist() == [0, 7, 29]
     assert (records["sent_ns"][[0, 7, 29]] == ABSENT).all()
     assert (records["intended_ns"] != ABSENT).all()
+    line.sender.depart(np.array([UTC]), UTC, line.now)
+    line.sender.not_sent(30, 1)
+    line.sender.transmitted(np.array([30]), np.array([UTC]))  # a stamp that cannot be its own
+    assert line.sender.settle(line.now)["sent_ns"].tolist() == [ABSENT]
 
 
 def test_memory_is_the_horizon_and_not_the_run() -> None:
