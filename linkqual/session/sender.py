@@ -156,7 +156,6 @@ class SenderSession:
             seqs, sent_ns = seqs[mine], sent_ns[mine]
         rows = seqs & self._mask
         plausible = np.abs(sent_ns - self._ring["sent_ns"][rows]) < _MOST_TX_DELAY_NS
-        plausible &= self._fate[rows] != _UNSENT
         if not plausible.all():
             rows, sent_ns = rows[plausible], sent_ns[plausible]
         self._ring["sent_ns"][rows] = sent_ns
