@@ -6,7 +6,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv
-export UV_PYTHON_DOWNLOADS=never
+# UV_NATIVE_TLS: trust what the system trusts, as behind a company's proxy.
+export UV_PYTHON_DOWNLOADS=never UV_NATIVE_TLS=1
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -51,6 +52,16 @@ programs() {
     fi
 }
 
+with_uv() {
+    "$venv/bin/python" -m uv pip sync -q --require-hashes --python "$venv/bin/python" requirements.lock &&
+        "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" --no-deps -e .
+}
+
+with_pip() {
+    "$venv/bin/python" -m pip install -q --require-hashes -r requirements.lock &&
+        "$venv/bin/python" -m pip install -q --no-deps -e .
+}
+
 environment() {
     python=$(find_python)
     if [ -z "$python" ]; then
@@ -67,15 +78,12 @@ environment() {
     say "making $venv with $("$python" --version) (about a minute)"
     rm -f "$venv/.ready"
     "$python" -m venv --clear "$venv"
-    # uv is quick; plain pip reads the same lock where uv cannot be had.
-    if "$venv/bin/python" -m pip install -q uv >/dev/null 2>&1; then
-        "$venv/bin/python" -m uv pip sync -q --require-hashes --python "$venv/bin/python" requirements.lock ||
+    # uv is quick; plain pip reads the same lock where uv cannot be had or cannot reach the registry.
+    if ! { "$venv/bin/python" -m pip install -q uv && with_uv; } >"$venv/setup.log" 2>&1; then
+        with_pip >>"$venv/setup.log" 2>&1 || {
+            tail -n 5 "$venv/setup.log" >&2
             die "the packages of requirements.lock could not be installed: is the package registry reachable?"
-        "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" --no-deps -e . || die "linkqual itself could not be installed"
-    else
-        "$venv/bin/python" -m pip install -q --require-hashes -r requirements.lock ||
-            die "the packages of requirements.lock could not be installed: is the package registry reachable?"
-        "$venv/bin/python" -m pip install -q --no-deps -e . || die "linkqual itself could not be installed"
+        }
     fi
     "$venv/bin/linkqual" --version >/dev/null || die "linkqual does not start"
     printf '%s' "$want" >"$venv/.ready"
