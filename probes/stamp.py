@@ -202,6 +202,7 @@ def _settings(step: Step, bench: Bench, opened: dict[str, Any]) -> SenderConfig:
         ssid=opened["ssid"],
         source_address=bench.near_address,
         packets=step.packets,
+        far_buffer_bytes=opened.get("receive_buffer_bytes", 0),
         **chosen,
     )
 

@@ -3,7 +3,7 @@
 | request | answer |
 | --- | --- |
 | `host` | EndConditions of this host as an object (drop counters absolute), `boot_id`, `iperf3` (its version or null) |
-| `stamp.open` | `session` (to name it in the other three), `port`, `ssid` |
+| `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted |
 | `stamp.counters` | `counters`: name -> count |
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector |
 | `stamp.close` | `counters` and `stamps`, as `Reflector.stop` gives them |
@@ -157,7 +157,8 @@ class Session:
         self._reflector_id = secrets.token_hex(8)
         self._may_run("reflector", seconds)
         self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
-        return {"session": self._reflector_id, "port": port, "ssid": ssid}
+        buffer = self._opened(self._reflector_id).receive_buffer_bytes
+        return {"session": self._reflector_id, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
 
     async def _stamp_counters(self, session: str) -> dict[str, Json]:
         return {"counters": await self._run(self._opened(session).counters)}

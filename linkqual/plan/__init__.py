@@ -6,7 +6,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | --- | --- |
 | path | max_hops, rounds, timeout_ns |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
-| stamp | rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight), dscp, schedule, fixed (length given: looked at once, at the end) |
+| stamp | rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, schedule, fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
 
 All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.
@@ -44,7 +44,6 @@ class PlanOptions:
     skip: tuple[str, ...] = ()
     max_rate_bps: int | None = None  # no step offers more than this, per direction
     max_bytes: int | None = None  # the whole plan sends no more than this, both directions
-    rtt_ns: int | None = None  # known round trip, for the packets in flight
     ip_version: int = 4
 
 

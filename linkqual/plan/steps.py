@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MAX_SHARE = 0.1  # of the contracted rate: a delay probe that loads the line measures itself
 SETUP_NS = NS_PER_S  # opening a session, handing over its end
-UNKNOWN_RTT_NS = 50_000_000  # for the packets in flight, until the RTT is known
-MIN_WINDOW = 512
 _Built = tuple[list[Step], list[str]]
 
 
@@ -51,7 +49,7 @@ class Builder:
         return builders[probe](dict(settings))
 
     def _rtt_ns(self) -> int | None:
-        return self.options.rtt_ns or self.link.rtt_budget_ns
+        return self.link.rtt_budget_ns
 
     def _path(self, settings: dict[str, Json]) -> _Built:
         hops, rounds = settings["max_hops"], settings["rounds"]
@@ -106,7 +104,6 @@ class Builder:
             reasons.append(
                 f"timeout raised to {format_duration(timeout)}, four round trips: a slow packet is not a lost one"
             )
-        window = settings["window"] or _window(rate, rtt)
         wanted = needs(self.objectives, "stamp", self.family)
         cap = options.packets or settings["packets"]
         fixed = options.duration_ns is not None
@@ -118,7 +115,6 @@ class Builder:
             "rate_pps": rate,
             "packet_bytes": size,
             "timeout_ns": timeout,
-            "window": window,
             "fixed": fixed,
         }
         step = Step(
@@ -227,12 +223,6 @@ class Builder:
             if judged
             else "shown beside the judged one: what a single flow gets, and whether the line or the flow is the limit",
         )
-
-
-def _window(rate: int, rtt_ns: int | None) -> int:
-    """Packets in flight: twice what the round trip holds, a power of two, so that a host stall never becomes a flood."""
-    held = 2 * rate * (rtt_ns or UNKNOWN_RTT_NS) / NS_PER_S
-    return int(max(MIN_WINDOW, 2 ** math.ceil(math.log2(max(1.0, held)))))
 
 
 def _span(packets: int, rate: int) -> int:

@@ -113,21 +113,8 @@ def test_a_fixed_length_is_judged_once() -> None:
     assert any("fixed length" in reason for reason in plan.reasons)
 
 
-@pytest.mark.parametrize(
-    ("rate", "rtt", "window"),
-    [
-        (20_000, 12_000_000, 512),
-        (20_000, 150_000_000, 8192),
-        (20_000, None, 2048),
-        (100_000, 30_000_000, 8192),
-        (10, None, 512),
-    ],
-)
-def test_packets_in_flight_follow_the_round_trip(rate: int, rtt: int | None, window: int) -> None:
-    plan = make(TRAINING, Link(), PlanOptions(rate_pps=rate, rtt_ns=rtt))
-    assert step(plan, "stamp").params["window"] == window
-    if rtt is not None:
-        assert window >= rate * rtt / 1e9
+def test_packets_in_flight_are_left_to_the_engine_unless_the_profile_says() -> None:
+    assert not step(make(TRAINING, LINE), "stamp").params["window"]
 
 
 def test_the_timeout_is_well_above_the_round_trip() -> None:
