@@ -241,7 +241,13 @@ def _inner(main: Callable[[], int], alive: int, say_report: int) -> NoReturn:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in _ENDING:
             signal.signal(number, _terminate)
-        mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
+        try:
+            mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
+        except OSError as error:
+            raise HostError(
+                f"the mounts of this host cannot be set apart: {error.strerror}",
+                "in a chroot, make its root a mount point: mount --bind DIR DIR before chroot DIR",
+            ) from error
         with contextlib.suppress(OSError):  # a container with a masked /proc: /proc/self still works there
             mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
         with contextlib.suppress(
