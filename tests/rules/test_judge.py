@@ -110,6 +110,13 @@ def test_a_fail_found_while_measuring_is_asked_the_same() -> None:
     )
 
 
+def test_a_fail_of_a_smaller_family_is_judged_again() -> None:
+    early = Decision(LOSS.key, Outcome.FAIL, 500, 2, 2, 1.0, "", LOSS.limit, family=1)
+    others = [replace(LOSS_BACK, limit=0.5) for _ in range(7)]
+    assert judge(LOSS, *others, decisions=(early,)).findings[0].rule is Rule.EXACT
+    assert judge(LOSS, *others, decisions=(replace(early, family=8),)).findings[0].rule is Rule.SEQUENTIAL
+
+
 def test_an_early_decision_is_told_with_the_whole_run() -> None:
     failed = Decision(LOSS.key, Outcome.FAIL, 500, 2, 2, 1.0, "", LOSS.limit)
     assert "40 of 10,000 packets were lost (0.4 %), proven after 500 with 2: at least" in said(
