@@ -261,6 +261,9 @@ class Summary:
     slices: tuple[Slice, ...] = ()
     slice_ns: int = 0  # length of each slice
     edges: dict[str, Edge] = field(default_factory=dict)  # by direction
+    clock_pace: float = (
+        0.0  # of the far clock against the near one, taken out of the one-way `variation`, `over` and slices
+    )
     forward_hops: dict[str, int] = field(default_factory=dict)  # received TTL (as text) -> packets
     reverse_hops: dict[str, int] = field(default_factory=dict)
 

@@ -10,21 +10,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkqual import plan as planner
-from linkqual import rules, store
+from linkqual import rules
 from linkqual.metrics import METRICS
-from linkqual.stats.summary import Summarizer
+from linkqual.recount import recounted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkqual.model import Link, Measurement, Objective, Profile, Qualification
+    from linkqual.model import Link, Objective, Profile, Qualification
 
 
 def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -> Qualification:
     """The stored document with the verdict of `profile` on `link`; what was sent stays as it was."""
     objectives = _objectives(stored, profile, link)
     plan = replace(stored.plan, profile=profile.name, objectives=objectives, link=link)
-    measurements = tuple(_recounted(folder, taken, objectives) for taken in stored.measurements)
+    measurements = tuple(recounted(folder, taken, objectives) for taken in stored.measurements)
     return replace(
         stored,
         profile=profile,
@@ -40,14 +40,3 @@ def _objectives(stored: Qualification, profile: Profile, link: Link) -> tuple[Ob
         return stored.plan.objectives
     objectives = planner.make(profile, link).objectives
     return tuple(one for one in objectives if not stored.simulated or METRICS[one.metric].probe == "stamp")
-
-
-def _recounted(folder: Path, taken: Measurement, objectives: tuple[Objective, ...]) -> Measurement:
-    """The measurement with its summary made anew from the packets, where they were kept."""
-    if taken.stamp is None or not store.has_packets(folder, taken.step.key):
-        return taken
-    summarizer = Summarizer(tuple(o for o in objectives if METRICS[o.metric].probe == "stamp"))
-    for rows in store.packets(folder, taken.step.key):
-        summarizer.add(rows)
-    counted = replace(summarizer.summary(), late=taken.stamp.summary.late)
-    return replace(taken, stamp=replace(taken.stamp, summary=counted))

@@ -29,6 +29,7 @@ from linkqual.model import (
 from linkqual.net import host
 from linkqual.probes import PROBES
 from linkqual.probes.bench import Bench
+from linkqual.recount import steadied
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -81,7 +82,7 @@ def qualify(
             taken.append(_skipped(step, Fault("interrupted", f"not measured: the run was ended ({interrupted()})")))
             continue
         begin(step)
-        taken.append(_measure(step, bench))
+        taken.append(steadied(run.folder, _measure(step, bench), request.plan.objectives))
         run.write_document(document.dump(so_far(taken)))
     done = replace(so_far(taken), truth=truth())
     return judged(done, run) if request.judged else done

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import EndConditions, Finding, Measurement, Note, Outcome, Plan, StampResult, Summary
-from linkqual.rules import asymmetry, crosscheck, hosts, loads
-from linkqual.rules.words import number
+from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads
 from linkqual.stats import histogram
 from linkqual.units import format_count, format_duration
 
@@ -26,7 +25,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *crosscheck.notes(measurements),
         *asymmetry.notes(measurements),
         *loads.notes(plan, measurements),
-        *_clocks(measurements),
+        *clocks.notes(plan.objectives, measurements),
     ]
     return tuple(sorted(dict.fromkeys(found), key=lambda note: note.weight != "warn"))
 
@@ -134,23 +133,3 @@ def _first_token(plan: Plan, summary: Summary) -> Iterator[Note]:
         f"time to first token: {trips} round trips (TCP, TLS, request) come before it, {format_duration(trips * median)} at p50 "
         f"and {format_duration(trips * (tail or median))} at p99 are the network's share",
     )
-
-
-# ---- clocks
-
-
-def _clocks(measurements: Sequence[Measurement]) -> Iterator[Note]:
-    for measurement in measurements:
-        conditions = measurement.conditions
-        if measurement.stamp is None or conditions.same_clock:
-            continue
-        if conditions.clock_error_ns is None:
-            yield Note(
-                "clock",
-                "the offset between both clocks is not known: one-way delays are not absolute; round trips, loss and delay variation do not need it",
-            )
-        else:
-            yield Note(
-                "clock",
-                f"both clocks agree to within {number(conditions.clock_error_ns, 'ns')}: one-way delays are known to that",
-            )

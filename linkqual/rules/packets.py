@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import Decision, Direction, Estimate, Finding, Measurement, Objective, Outcome, Rule
-from linkqual.rules import estimates, whole, words
+from linkqual.rules import clocks, estimates, whole, words
 from linkqual.rules.proportion import Reason, Sample, allowed_share, rule, sample_of, strict_confidence
-from linkqual.rules.stream import Stream, doubt, losses, tally
+from linkqual.rules.stream import Stream, doubt, drifted, losses, tally
 from linkqual.stats import query
 from linkqual.units import format_count
 
@@ -28,10 +28,21 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
         return _shown(objective, stream, estimate)
     share = allowed_share(objective)
     if share is None:
+        strict = estimates.of(_stricter(objective, family), stream)
         return whole.finding(
-            objective, estimate, measurement.step.key, estimates.of(_stricter(objective, family), stream)
+            objective, _of_line(objective, stream, estimate), measurement.step.key, _of_line(objective, stream, strict)
         )
     return _judged(objective, stream, estimate, share)
+
+
+def _of_line(objective: Objective, stream: Stream, made: Estimate | None) -> Estimate | None:
+    """With a lower end that leaves out what drifting clocks may have added."""
+    added = clocks.added_ns(objective, stream.summary, stream.measurement.conditions)
+    if made is None or made.low is None or not added:
+        return made
+    return replace(
+        made, low=made.low - added, method=f"{made.method}; up to {words.number(added, 'ns')} of the clocks'"
+    )
 
 
 def _stricter(objective: Objective, family: int) -> Objective:
@@ -42,8 +53,9 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
     found = tally(objective, stream)
     if found is None or not found.n:
         return _nothing(objective, stream)
-    sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, doubt(objective, stream))
-    sample = replace(sample, lost=min(losses(stream.summary, objective.direction), sample.bad))
+    late, drift_ns = drifted(objective, stream, found)
+    sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, doubt(objective, stream) + late)
+    sample = replace(sample, lost=min(losses(stream.summary, objective.direction), sample.bad), drift_ns=drift_ns)
     key = stream.measurement.step.key
     decision = _decision(objective, stream, sample)
     if decision is not None:
@@ -62,6 +74,8 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
 
 
 def _decide(objective: Objective, sample: Sample, reason: Reason, rate: float, sequential: bool = False) -> str:
+    if reason is Reason.CLOCKS:
+        return "measure again with both clocks held by NTP or PTP, or for a shorter time: the drift counts with the length of the run"
     if reason is Reason.HOST:
         return "measure again where the hosts drop nothing (see the note on host drops): a lower rate or larger socket buffers"
     return words.decide(objective, sample, rate, sequential)
@@ -93,7 +107,7 @@ def _sequential(
     value, more, reason = estimate.value if estimate else None, "", Reason.PLAIN
     outcome = made.outcome
     if outcome is Outcome.FAIL and run.doubt and rule(run.certain).outcome is not Outcome.FAIL:
-        outcome, reason, then = Outcome.INCONCLUSIVE, Reason.HOST, run
+        outcome, reason, then = Outcome.INCONCLUSIVE, run.doubted, run
     if outcome is Outcome.PASS:
         said = words.passed(objective, then, value, run)
     elif outcome is Outcome.FAIL:

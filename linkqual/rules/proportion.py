@@ -63,9 +63,9 @@ def longest_event(objective: Objective, rate_pps: float) -> int:
 class Sample:
     """`bad` of `n` trials in `events` events, against the share `limit`.
 
-    `doubt`: bad trials that may not be this line's doing (dropped by a host, or of unknown direction): they can keep a
-    line from passing, never make it fail. `lost`: how many bad trials were lost packets, where delays are judged; None: not
-    known.
+    `doubt`: bad trials that may not be this line's doing (dropped by a host, of unknown direction, late by drifting clocks): they
+    can keep a line from passing, never make it fail. `drift_ns`: what the clocks may have added to each delay, where that makes some
+    of the doubt. `lost`: how many bad trials were lost packets, where delays are judged; None: not known.
     """
 
     n: int
@@ -77,12 +77,18 @@ class Sample:
     assumed: float = 1.0
     doubt: int = 0
     lost: int | None = None
+    drift_ns: int = 0
 
     @property
     def certain(self) -> Sample:
         """Without the trials in doubt."""
         bad = self.bad - self.doubt
         return replace(self, bad=bad, events=min(self.events, bad), doubt=0)
+
+    @property
+    def doubted(self) -> Reason:
+        """Who else may have caused what is in doubt."""
+        return Reason.CLOCKS if self.drift_ns else Reason.HOST
 
     @property
     def ratio(self) -> float:
@@ -162,6 +168,7 @@ class Reason(StrEnum):
 
     PLAIN = "plain"
     HOST = "host"  # it would fail, were the trials in doubt the line's
+    CLOCKS = "clocks"  # the same, and the doubt is that of drifting clocks
     FAMILY = "family"  # above the limit at the confidence of one red line, not of the family
     BURSTS = "bursts"  # trials say yes, events do not
 
@@ -183,7 +190,7 @@ def rule(sample: Sample) -> Ruling:
     if ratio_lower(sample.bad, sample.n, sample.strict) > sample.limit:
         if ratio_lower(sample.certain.bad, sample.n, sample.strict) > sample.limit:
             return Ruling(Outcome.FAIL, Reason.PLAIN if sample.low > sample.limit else Reason.BURSTS)
-        return Ruling(Outcome.INCONCLUSIVE, Reason.HOST)
+        return Ruling(Outcome.INCONCLUSIVE, sample.doubted)
     if sample.lower > sample.limit:
         return Ruling(Outcome.INCONCLUSIVE, Reason.FAMILY)
     if sample.upper <= sample.limit:

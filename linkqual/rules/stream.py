@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Measurement, Objective, StampResult, Summary, Tally
-from linkqual.rules import hosts
+from linkqual.rules import clocks, hosts
 from linkqual.stats import query
 from linkqual.stats import tally as tallies
 
@@ -73,6 +73,16 @@ def doubt(objective: Objective, stream: Stream) -> int:
     gone = losses(stream.summary, objective.direction)
     unknown = stream.summary.lost if objective.direction is not Direction.ROUND_TRIP else 0
     return min(hosts.in_doubt(stream.measurement.conditions, objective.direction) + unknown, gone)
+
+
+def drifted(objective: Objective, stream: Stream, found: Tally) -> tuple[int, int]:
+    """(bad trials that would be none, were it not for clocks that drift apart; what those may have added, ns); (0, 0) without."""
+    added = clocks.added_ns(objective, stream.summary, stream.measurement.conditions)
+    if not added or objective.limit is None:
+        return 0, 0
+    certain = query.proportion(replace(stream.summary, over={}), replace(objective, limit=objective.limit + added))
+    doubtful = max(found.bad - certain[0], 0) if certain is not None else 0
+    return doubtful, added if doubtful else 0
 
 
 def losses(summary: Summary, direction: Direction) -> int:

@@ -138,11 +138,8 @@ def open_(objective: Objective, sample: Sample, value: float | None = None, reas
     """Why it is neither."""
     said, at, limit = counted(objective, sample, value), percent(sample.confidence), format_ratio(sample.limit)
     low, high = format_ratio(sample.low), format_ratio(sample.high)
-    if reason is Reason.HOST:
-        return (
-            f"{said}, above the {limit} allowed; but up to {format_count(sample.doubt)} of them may be no loss of this line "
-            "in this direction (dropped inside a host, or direction unknown), and without those it is not proven broken"
-        )
+    if reason in (Reason.HOST, Reason.CLOCKS):
+        return f"{said}, above the {limit} allowed; but {_doubted(sample)}, and without those it is not proven broken"
     if reason is Reason.FAMILY:
         return (
             f"{said}: at least {format_ratio(sample.lower)} at {at}, above the {limit} allowed, "
@@ -158,6 +155,19 @@ def open_(objective: Objective, sample: Sample, value: float | None = None, reas
     if not sample.bad:
         return f"{said}, but with so few it could still be up to {high} at {at}, and {limit} is allowed"
     return f"{said}: between {low} and {high} at {at}, and the {limit} allowed lies between"
+
+
+def _doubted(sample: Sample) -> str:
+    """Who else may have caused bad trials."""
+    if sample.drift_ns:
+        return (
+            f"both clocks moved by up to {format_duration(sample.drift_ns)} against each other, so up to {format_count(sample.doubt)} "
+            "of them may only seem late"
+        )
+    return (
+        f"up to {format_count(sample.doubt)} of them may be no loss of this line "
+        "in this direction (dropped inside a host, or direction unknown)"
+    )
 
 
 def _contested(objective: Objective, sample: Sample, value: float | None) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.model import Summary
+from linkqual.model import Direction, Summary
 
 LEAST_SLICES = 10
+BLOCKS = 20
 Point = tuple[int, int]
 
 
@@ -52,14 +53,16 @@ def skew(times: npt.ArrayLike, delays: npt.ArrayLike) -> tuple[float, float] | N
 def clock_drift(summary: Summary) -> float | None:
     """Pace of the far end's clock against the near end's, less one (1e-5: it gains 10 us a second); None: the run is too short to say.
 
-    From the smallest delays of each slice. Half the difference of both directions' slopes: what they share is the path's doing.
+    From the smallest delays of each slice: the slope both directions have, one upward and one downward. What only one of them has,
+    or both have alike, is the path's doing. A pace taken out of the summary's PDV is counted in.
     """
     forward = [(s.start_ns, s.forward_min_ns) for s in summary.slices if s.forward_min_ns is not None]
     reverse = [(s.start_ns, s.reverse_min_ns) for s in summary.slices if s.reverse_min_ns is not None]
     if min(len(forward), len(reverse)) < LEAST_SLICES:
         return None
-    slopes = [_slope(points) for points in (forward, reverse)]
-    return (slopes[0] - slopes[1]) / 2
+    gained, given = _slope(forward), -_slope(reverse)
+    agreed = min(gained, given, key=abs) if gained * given > 0 else 0.0
+    return agreed + summary.clock_pace
 
 
 def _slope(points: list[Point]) -> float:
@@ -68,9 +71,19 @@ def _slope(points: list[Point]) -> float:
     return found[0] if found else 0.0
 
 
-def drifted_ns(summary: Summary) -> int | None:
-    """How far the clocks moved against each other during the run: what the drift adds to PDV at most. None: not known."""
-    drift = clock_drift(summary)
-    if drift is None or summary.first_sent_ns is None or summary.last_sent_ns is None:
-        return None
-    return round(abs(drift) * (summary.last_sent_ns - summary.first_sent_ns))
+def exchanged_ns(summary: Summary, direction: Direction) -> int:
+    """By how much this direction got slower, from its smallest delay on, while the other got faster by as much: at most, 0 at least.
+
+    That is what a clock does, be it by drift, by wander or by a step: what it adds to one direction it takes from the other. A queue
+    or another route adds to one and takes nothing from the other. From the smallest delays of at most BLOCKS parts of the run, the
+    steady movement inside a part made good. 0 for a run of fewer than LEAST_SLICES slices.
+    """
+    both = [(s.forward_min_ns, s.reverse_min_ns) for s in summary.slices]
+    known = [(f, r) for f, r in both if f is not None and r is not None]
+    if direction is Direction.ROUND_TRIP or len(known) < LEAST_SLICES:
+        return 0
+    smallest = [part.min(axis=0) for part in np.array_split(np.array(known), min(BLOCKS, len(known)))]
+    own, other = np.array(smallest).T if direction is Direction.FORWARD else np.array(smallest).T[::-1]
+    lowest = int(np.argmin(own))
+    exchanged = int(np.minimum(own - own[lowest], other[lowest] - other).max())
+    return round(exchanged * len(own) / (len(own) - 1))

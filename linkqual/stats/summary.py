@@ -38,11 +38,16 @@ class Summarizer:
         gap: int = 1,
         start_slice_ns: int = START_SLICE_NS,
         expected: Stamp | None = None,
+        pace: float = 0.0,
     ) -> None:
-        """`gap`: good packets that end a loss event. `expected`: stamps a row must have to count in delays (`delay.unfit`)."""
+        """`gap`: good packets that end a loss event. `expected`: stamps a row must have to count in delays (`delay.unfit`).
+
+        `pace`: of the far clock against the near one, known from a first pass (`skew.clock_drift`), to be taken out of PDV.
+        """
         self._objectives = tuple(each for each in objectives if trials.supported(each))
         self._gap = gap
         self._expected = expected
+        self._pace = pace
         self._gathered: list[Records] = []
         self._gathered_rows = 0
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -83,20 +88,33 @@ class Summarizer:
             return
         columns = {each: delay.delays(sent, each, self._expected) for each in Direction}
         self._count_fates(sent)
-        self._count_trials(sent, columns)
+        steady = self._steady(sent, columns)
+        self._count_trials(sent, columns, steady)
         self._events.add(sent)
-        self._count_delays(columns)
+        self._count_delays(columns, steady)
         self._residence.add(delay.residence(sent, self._expected))
         self._count_arrivals(sent, columns)
-        self._slices.add(sent, columns[ROUND_TRIP], columns[FORWARD], columns[REVERSE])
+        self._slices.add(sent, steady[ROUND_TRIP], steady[FORWARD], steady[REVERSE])
 
-    def _count_trials(self, sent: Records, columns: Mapping[Direction, Ints]) -> None:
+    def _steady(self, sent: Records, columns: Mapping[Direction, Ints]) -> Mapping[Direction, Ints]:
+        """The columns as if both clocks had kept the pace of the first packet's moment."""
+        if not self._pace or self._first_ns is None:
+            return columns
+        gained = np.round((sent["sent_ns"] - self._first_ns) * self._pace).astype(np.int64)
+        shifts = {FORWARD: -gained, REVERSE: gained, ROUND_TRIP: np.int64(0)}
+        return {
+            each: np.where((column == ABSENT) | (sent["sent_ns"] == ABSENT), column, column + shifts[each])
+            for each, column in columns.items()
+        }
+
+    def _count_trials(self, sent: Records, columns: Mapping[Direction, Ints], steady: Mapping[Direction, Ints]) -> None:
         fate = sent["fate"]
         for direction, objective in _LOSS.items():
             bad = trials.of_sent(fate, objective, {})
             self._loss[direction] = tally.merge(self._loss[direction], tally.tally(bad, self._gap))
         for objective in self._objectives:
-            bad = trials.of_sent(fate, objective, self._states[objective.key], columns[objective.direction])
+            delays = (steady if objective.metric == "pdv" else columns)[objective.direction]
+            bad = trials.of_sent(fate, objective, self._states[objective.key], delays)
             self._over[objective.key] = tally.merge(self._over[objective.key], tally.tally(bad, self._gap))
 
     def _count_fates(self, sent: Records) -> None:
@@ -119,10 +137,10 @@ class Summarizer:
             self._first_ns = least(self._first_ns, int(stamps.min()))
             self._last_ns = most(self._last_ns, int(stamps.max()))
 
-    def _count_delays(self, columns: Mapping[Direction, Ints]) -> None:
+    def _count_delays(self, columns: Mapping[Direction, Ints], steady: Mapping[Direction, Ints]) -> None:
         for direction, column in columns.items():
             self._delays[direction].add(column)
-            self._variation[direction].add(column)
+            self._variation[direction].add(steady[direction])
             ends = self._ends[direction]
             steps = delay.ipdv(column, ends[1] if ends else ABSENT)
             self._ipdv[direction].add(np.where(steps == ABSENT, ABSENT, np.abs(steps)))
@@ -161,6 +179,7 @@ class Summarizer:
             slices=self._slices.data(variation[FORWARD].minimum, variation[REVERSE].minimum),
             slice_ns=self._slices.length_ns,
             edges=self._edges(far, near),
+            clock_pace=self._pace,
             forward_hops=_hops(self._hops["forward_ttl"]),
             reverse_hops=_hops(self._hops["reverse_ttl"]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from linkqual.watch import Watch
 from ..scenarios.streams import FORWARD, MS, REVERSE, Truth, records, stamp, summary
 from .test_judge import plan_of
 
+Keep = Callable[[Records], Path]
 APART = Conditions()
 JITTER = (Objective("pdv", "p99", FORWARD, 1.0 * MS), Objective("pdv", "p99", REVERSE, 1.0 * MS))
 QUEUES = ((0, 5.5 * MS), (0.9, 5.7 * MS), (0.95, 9 * MS), (1, 12 * MS))  # a twentieth of all packets waits over 3 ms
@@ -35,11 +37,15 @@ def between_clocks(truth: Truth, pace: float) -> Records:
 
 
 def measured(rows: Records, conditions: Conditions = APART) -> Measurement:
-    """As the stamp probe would have, sequential decisions of the first pass included."""
+    return stamp(summary(rows, JITTER), 100, conditions, stopped_by="fixed length")
+
+
+def watched(rows: Records) -> Measurement:
+    """With what was decided while the packets came, two clocks apart."""
     watch = Watch(JITTER, family=2, rate_pps=100)
     watch.add(rows)
     decisions = watch.decisions(final=True)
-    return stamp(summary(rows, JITTER), 100, conditions, decisions=decisions, stopped_by="cap", family=2)
+    return stamp(summary(rows, JITTER), 100, APART, decisions=decisions, stopped_by="cap", family=2)
 
 
 def judge(measurement: Measurement) -> Verdict:
@@ -55,10 +61,10 @@ def clock_notes(measurement: Measurement) -> str:
 
 
 @pytest.fixture
-def kept(tmp_path: Path):
+def kept(tmp_path: Path) -> Keep:
     def keep(rows: Records) -> Path:
-        run = store.Run.create(tmp_path / f"run{len(list(tmp_path.iterdir()))}")
-        writer = run.packets("stamp")
+        run = store.Run(tmp_path / "run")
+        writer = run.save_packets("stamp")
         writer.write(rows)
         writer.close()
         return run.folder
@@ -80,7 +86,7 @@ def test_a_good_line_never_fails_for_its_clocks(pace: float) -> None:
 
 
 @pytest.mark.parametrize("pace", PACES)
-def test_a_second_count_lets_it_pass(pace: float, kept) -> None:
+def test_a_second_count_lets_it_pass(pace: float, kept: Keep) -> None:
     rows = between_clocks(GOOD, pace)
     first, folder = measured(rows), kept(rows)
     again = steadied(folder, first, JITTER)
@@ -91,10 +97,21 @@ def test_a_second_count_lets_it_pass(pace: float, kept) -> None:
 
 
 @pytest.mark.parametrize("pace", PACES)
-def test_a_bad_line_fails_all_the_same(pace: float, kept) -> None:
+def test_a_bad_line_fails_all_the_same(pace: float, kept: Keep) -> None:
     rows = between_clocks(BAD, pace)
-    first = measured(rows)
-    assert outcomes(steadied(kept(rows), first, JITTER)) == {Outcome.FAIL}
+    folder = kept(rows)
+    assert outcomes(steadied(folder, measured(rows), JITTER)) == {Outcome.FAIL}
+    assert outcomes(steadied(folder, watched(rows), JITTER)) == {Outcome.FAIL}
+
+
+@pytest.mark.parametrize("pace", [1e-4, -1e-4])
+def test_what_was_decided_for_the_clocks_is_decided_anew(pace: float, kept: Keep) -> None:
+    rows = between_clocks(GOOD, pace)
+    first = watched(rows)
+    assert first.stamp is not None
+    assert Outcome.FAIL in {each.outcome for each in first.stamp.decisions}
+    assert Outcome.FAIL not in outcomes(first)
+    assert outcomes(steadied(kept(rows), first, JITTER)) == {Outcome.PASS}
 
 
 def test_with_one_clock_jitter_is_the_lines() -> None:
@@ -116,7 +133,7 @@ def test_the_largest_and_the_mean_do_not_fail_for_clocks_either(statistic: str) 
     assert verdict.outcome is Outcome.PASS
 
 
-def test_a_packet_file_that_is_not_whole_is_no_use(kept) -> None:
+def test_a_packet_file_that_is_not_whole_is_no_use(kept: Keep) -> None:
     rows = between_clocks(GOOD, 2e-5)
     first = measured(rows)
     assert steadied(kept(rows[:-1]), first, JITTER) == first

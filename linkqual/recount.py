@@ -1,0 +1,57 @@
+"""Counts a step's stored packets anew: for other limits, or with the pace of two clocks taken out of its jitter. Floor 5.
+
+While packets arrive nobody knows yet by how much the clocks drift. So one-way jitter between two drifting clocks is counted a second
+time, when the packets are all there and their pace is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkqual import store
+from linkqual.metrics import METRICS
+from linkqual.model import Conditions, Measurement, Objective, Summary
+from linkqual.rules import clocks
+from linkqual.stats.skew import clock_drift
+from linkqual.stats.summary import Summarizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def recounted(folder: Path, taken: Measurement, objectives: Sequence[Objective]) -> Measurement:
+    """The measurement with its summary made anew for these objectives, where its packets were kept."""
+    if taken.stamp is None or not store.has_packets(folder, taken.step.key):
+        return taken
+    return _with(taken, _steady(folder, taken.step.key, objectives, taken.conditions, None))
+
+
+def steadied(folder: Path, taken: Measurement, objectives: Sequence[Objective]) -> Measurement:
+    """A fresh measurement, counted a second time if its clocks drifted noticeably. A packet file that is not whole is no use."""
+    if taken.stamp is None or not store.has_packets(folder, taken.step.key):
+        return taken
+    counted = _steady(folder, taken.step.key, objectives, taken.conditions, taken.stamp.summary)
+    return _with(taken, counted) if counted.sent == taken.stamp.summary.sent else taken
+
+
+def _with(taken: Measurement, counted: Summary) -> Measurement:
+    assert taken.stamp is not None
+    return replace(taken, stamp=replace(taken.stamp, summary=replace(counted, late=taken.stamp.summary.late)))
+
+
+def _steady(
+    folder: Path, step: str, objectives: Sequence[Objective], conditions: Conditions, first: Summary | None
+) -> Summary:
+    """Of a step's packets. `first`: the first pass, if it was made already."""
+    counted = first if first is not None else _count(folder, step, objectives)
+    pace = clock_drift(counted)
+    return _count(folder, step, objectives, pace) if pace and clocks.noticeable(counted, conditions) else counted
+
+
+def _count(folder: Path, step: str, objectives: Sequence[Objective], pace: float = 0.0) -> Summary:
+    summarizer = Summarizer(tuple(each for each in objectives if METRICS[each.metric].probe == "stamp"), pace=pace)
+    for rows in store.packets(folder, step):
+        summarizer.add(rows)
+    return summarizer.summary()
