@@ -101,7 +101,7 @@ class Summarizer:
         if not self._pace or self._first_ns is None:
             return columns
         gained = np.round((sent["sent_ns"] - self._first_ns) * self._pace).astype(np.int64)
-        shifts = {FORWARD: -gained, REVERSE: gained, ROUND_TRIP: np.int64(0)}
+        shifts = {FORWARD: -gained, REVERSE: gained, ROUND_TRIP: np.zeros_like(gained)}
         return {
             each: np.where((column == ABSENT) | (sent["sent_ns"] == ABSENT), column, column + shifts[each])
             for each, column in columns.items()
