@@ -6,7 +6,7 @@ import csv
 from io import StringIO
 
 from linkqual.reports.inert import inert
-from linkqual.reports.wording import findings_of, unit_of
+from linkqual.reports.wording import among_lost, findings_of, unit_of
 
 from linkqual.model import Qualification
 
@@ -18,13 +18,14 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def render(q: Qualification) -> str:
-    """RFC 4180 with a header row; empty cells for what was not measured."""
+    """RFC 4180 with a header row; empty cells for what was not measured, `inf` for a quantile among lost packets."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
     for finding in findings_of(q):
         o, e = finding.objective, finding.estimate
-        numbers = (e.value, e.low, e.high, e.confidence) if e else (None, None, None, o.confidence)
+        value = "inf" if among_lost(e) else e.value if e else None
+        numbers = (value, e.low, e.high, e.confidence) if e else (value, None, None, o.confidence)
         writer.writerow(
             [
                 *map(_cell, (q.run, q.plan.link.name, o.metric, o.statistic, str(o.direction))),

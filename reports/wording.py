@@ -98,8 +98,15 @@ def _alike(estimate: Estimate) -> tuple[str, str]:
     return low, high
 
 
+def among_lost(estimate: Estimate | None) -> bool:
+    """Whether a quantile falls among lost packets, which count as later than any: it is known to have no bound."""
+    return estimate is not None and estimate.value is None and estimate.n > 0
+
+
 def value_words(finding: Finding) -> str:
     """The measured value, or plainly that there is none."""
+    if among_lost(finding.estimate):
+        return "∞ (lost)"
     if finding.estimate is None or finding.estimate.value is None:
         return "not measured"
     return number(finding.estimate.value, finding.estimate.unit)

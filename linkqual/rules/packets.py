@@ -158,6 +158,8 @@ def _nothing(objective: Objective, stream: Stream) -> Finding:
 
 def _shown(objective: Objective, stream: Stream, estimate: Estimate | None) -> Finding:
     value = words.number(estimate.value, METRICS[objective.metric].unit) if estimate else "no value"
+    if estimate is not None and estimate.value is None:
+        value = "no upper bound, it falls among lost packets"
     why = f"{words.name(objective)}: {value}, shown and not judged ({objective.limit_text or 'no limit given'})"
     return Finding(objective, Outcome.NOT_JUDGED, why, estimate, "", Rule.NONE, stream.measurement.step.key)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linkqual.reports import series, sheet, surroundings, wording
+from linkqual.reports import series, sheet, surroundings, terminal, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.reports.tables import HopRow, hops
@@ -175,6 +175,19 @@ def test_csv_gives_one_row_a_finding_in_base_units() -> None:
     none = list(csv.DictReader(io.StringIO(sheet.render(SAMPLES["no_data"]()))))
     assert none[0]["value"] == ""
     assert none[0]["outcome"] == "no-data"
+
+
+def test_a_quantile_among_lost_packets_has_no_bound() -> None:
+    """A p99.9 of a line that loses 0.12 % was measured: later than any limit."""
+    q = SAMPLES["clean"]()
+    assert q.verdict is not None
+    first, *rest = q.verdict.findings
+    unbounded = Estimate(None, 3_200_000, None, 0.95, 40_000, "ns", "order statistics")
+    q = replace(q, verdict=replace(q.verdict, findings=(replace(first, estimate=unbounded), *rest)))
+    assert "∞ (lost) ≥ 3.2 ms" in " ".join(terminal.render(q, 200).split())
+    assert "inf (lost)" in terminal.render(q, 200, unicode=False)
+    assert "∞ (lost)" in reports.render(q, "html")
+    assert next(csv.DictReader(io.StringIO(sheet.render(q))))["value"] == "inf"
 
 
 def test_a_name_is_no_formula() -> None:

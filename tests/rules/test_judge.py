@@ -231,6 +231,8 @@ def test_lost_packets_are_later_than_any_limit() -> None:
     assert "300 of 10,000 packets took longer than 50 ms or were lost (3 %, all of them lost)" in finding.because
     assert finding.estimate is not None
     assert finding.estimate.value is None  # the 99th of a hundred packets never came
+    shown = judge(Objective("round_trip_delay", "p99", ROUND_TRIP, None), rows=rows).findings[0]
+    assert "no upper bound, it falls among lost packets" in shown.because
 
 
 @pytest.mark.parametrize(
