@@ -7,6 +7,7 @@ only, so that `--help` never pays for numpy.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -340,6 +341,7 @@ class StampResult:
     schedule: str = "periodic"
     dscp: int = 0
     lateness: Histogram = field(default_factory=Histogram)  # departure against schedule, ns
+    blocked_ns: int = 0  # sending stood still for want of replies: as many packets were in flight as may be
     decisions: tuple[Decision, ...] = ()
     stopped_by: str = ""  # "decided", "cap", "interrupted", "peer-lost", "fixed length"
     family: int = 1  # red lines in the family (Bonferroni on the FAIL side)
@@ -509,6 +511,11 @@ class Qualification:
 
 
 SEVERITY = (Outcome.NOT_JUDGED, Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.NO_DATA, Outcome.FAIL)
+
+
+def family_size(objectives: Iterable[Objective]) -> int:
+    """Red lines judged together, at least 1: the required ones with a limit. They share the error of a FAIL (Bonferroni)."""
+    return max(1, sum(one.required and one.limit is not None for one in objectives))
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:

@@ -179,6 +179,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         schedule=step.params.get("schedule", "periodic"),
         dscp=step.params.get("dscp", 0),
         lateness=report.get("lateness", Histogram()),
+        blocked_ns=report.get("blocked_ns", 0),
         decisions=() if step.params.get("fixed") else stream.watch.decisions(final=True),
         stopped_by=stopped_by,
         family=bench.family_size,
@@ -224,7 +225,10 @@ def _reason(stream: _Stream, step: Step, bench: Bench) -> str:
         return "interrupted"
     if stream.fault is not None:
         return "peer-lost"
-    return "decided" if stream.watch.decided and not step.params.get("fixed") else ""
+    if step.params.get("fixed"):
+        return ""
+    known = stream.watch.decided or (stream.watch.failed and stream.done >= step.params.get("enough", step.packets))
+    return "decided" if known else ""
 
 
 def _finish(stream: _Stream) -> dict[str, Any]:

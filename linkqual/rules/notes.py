@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from linkqual.metrics import METRICS
-from linkqual.model import EndConditions, Finding, Measurement, Note, Outcome, Plan, StampResult, Summary
+from linkqual.model import EndConditions, Finding, Measurement, Note, Outcome, Plan, StampResult, Step, Summary
 from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads
 from linkqual.stats import histogram
-from linkqual.units import format_count, format_duration
+from linkqual.units import format_count, format_duration, format_packet_rate
 
+KEPT_PACE = 0.95  # of the planned rate
+LATE_NS = 10_000_000  # one packet in a hundred that much behind schedule: caught up in bursts
 ROUND_TRIPS_TO_FIRST_TOKEN = 3  # TCP, TLS 1.3, request
 
 
@@ -71,6 +73,7 @@ def _streams(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
     for measurement in measurements:
         if measurement.stamp is not None and measurement.stamp.summary.sent:
             yield from _loss(measurement.stamp.summary)
+            yield from _schedule(measurement.step, measurement.stamp)
             yield from _odd_packets(measurement.stamp)
             yield from _first_token(plan, measurement.stamp.summary)
 
@@ -93,6 +96,32 @@ def _loss(summary: Summary) -> Iterator[Note]:
     if longest is not None and longest.packets > 1:
         said += f"; the longest event took {format_count(longest.packets)} packets in {format_duration(longest.duration_ns)}"
     yield Note("loss", said)
+
+
+def _schedule(step: Step, result: StampResult) -> Iterator[Note]:
+    """A rate that was planned and not sent, or kept only by catching up: the hosts' doing."""
+    planned, sent = step.params.get("rate_pps") or 0, result.summary.sent
+    late = histogram.quantile(result.lateness, 0.99) or 0
+    if result.rate_pps and result.rate_pps < KEPT_PACE * planned:
+        behind = f", the latest {format_duration(result.lateness.maximum)} behind schedule" if result.lateness.n else ""
+        said = (
+            f"{format_packet_rate(result.rate_pps)} were sent where {format_packet_rate(planned)} were planned{behind}"
+        )
+        lacking_ns = sent / result.rate_pps * 1e9 - sent / planned * 1e9
+        if result.blocked_ns > lacking_ns / 2:
+            why = (
+                f"for {format_duration(result.blocked_ns)} as many packets were in flight as the receive buffers hold, and no reply came: "
+                "the far host was busy, the buffers are small, or the line was silent"
+            )
+        else:
+            why = "this host could not keep the schedule: that is its limit and not the line's"
+        yield Note("host", f"{said}; {why}. What was found holds for the packets that were sent", "warn")
+    elif late > LATE_NS:
+        yield Note(
+            "host",
+            f"one packet in a hundred left this host {format_duration(late)} or more behind schedule and was caught up in a burst: "
+            "a queue behind such a burst is this host's doing",
+        )
 
 
 def _odd_packets(result: StampResult) -> Iterator[Note]:

@@ -25,6 +25,7 @@ from linkqual.model import (
 )
 from linkqual.records import Records
 from linkqual.rules.hosts import in_doubt
+from linkqual.stats.histogram import LogLinear
 
 from ..scenarios.streams import (
     FORWARD,
@@ -418,6 +419,30 @@ def test_odd_packets_are_mentioned() -> None:
     assert "3 replies came after the timeout of 2 s" in text
     assert "came more than once: 2 forward, 0 reverse" in text
     assert "came out of order: " in text
+
+
+def paced(rate: float, blocked_ns: int = 0, late_ns: int = 0, behind: int = 0) -> str:
+    """Notes on a stream planned at 20 kpps; `behind`: packets that left late."""
+    late = LogLinear()
+    late.add(np.array([1_000] * (10_000 - behind) + [late_ns] * behind))
+    (taken,) = (stamp(summary(ROWS), rate, lateness=late.data(), blocked_ns=blocked_ns),)
+    taken = replace(taken, step=replace(taken.step, params={"rate_pps": 20_000}))
+    return said(rules.judge(plan_of(LOSS), (taken,)))
+
+
+def test_a_pace_that_was_not_kept_is_the_hosts() -> None:
+    text = paced(5_000, late_ns=90 * G, behind=9_000)
+    assert (
+        "5 kpps were sent where 20 kpps were planned, the latest 90 s behind schedule; this host could not keep" in text
+    )
+    assert "not the line's" in text
+    waited = paced(5_000, blocked_ns=G)
+    assert "for 1 s as many packets were in flight as the receive buffers hold" in waited
+    assert "this host could not" not in waited
+    assert "30 ms or more behind schedule" in paced(20_000, late_ns=30 * MS, behind=200)
+    kept = paced(19_900, late_ns=30 * MS, behind=20)
+    assert "planned" not in kept
+    assert "schedule" not in kept
 
 
 def test_the_family_is_stated() -> None:
