@@ -71,6 +71,12 @@ class Watch:
         every = [*self._packets, *self._seconds]
         return bool(every) and all(watched.test.decided for watched in every)
 
+    @property
+    def failed(self) -> bool:
+        """Whether a required red line is proven broken: the verdict is known, whatever else is measured."""
+        every = [*self._packets, *self._seconds]
+        return any(watched.test.outcome is Outcome.FAIL and watched.objective.required for watched in every)
+
     def decisions(self, final: bool = False) -> tuple[Decision, ...]:
         """What was decided so far; `final`: with an INCONCLUSIVE for each that was looked at and not decided."""
         every = [*self._packets, *self._seconds]

@@ -189,7 +189,7 @@ def _measure(
 ) -> int:
     from linkqual import document, runner, store
     from linkqual.live import Live
-    from linkqual.plan import family_size
+    from linkqual.model import family_size
     from linkqual.probes.bench import Bench
 
     plan = prepared.plan

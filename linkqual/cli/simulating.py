@@ -18,6 +18,7 @@ from linkqual.model import (
     Qualification,
     StampResult,
     Step,
+    family_size,
 )
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
@@ -45,7 +46,7 @@ def carry(line: Line, profile: Profile, *, packets: int, rate_pps: int, seed: in
         packet_bytes=step.params["packet_bytes"],
         timeout_ns=simulation.schedule.timeout_ns,
         stopped_by="fixed length",
-        family=planner.family_size(plan.objectives),
+        family=family_size(plan.objectives),
     )
     started = simulation.schedule.start_ns
     elapsed = packets * NS_PER_S // rate_pps

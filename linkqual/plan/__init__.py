@@ -6,7 +6,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | --- | --- |
 | path | max_hops, rounds, timeout_ns |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
-| stamp | rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, schedule, fixed (length given: looked at once, at the end) |
+| stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, schedule, fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
 
 All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.
@@ -19,8 +19,7 @@ from itertools import pairwise
 
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
-from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
-from linkqual.plan.needs import family_size
+from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step, family_size
 from linkqual.plan.steps import Builder, shorten
 from linkqual.plan.text import as_json, describe
 from linkqual.profile.limits import NONE, parse, resolve
@@ -156,4 +155,4 @@ def _loads(plan: Plan) -> list[Step]:
     return [step for step in plan.steps if step.probe == "throughput"]
 
 
-__all__ = ["PlanOptions", "as_json", "describe", "family_size", "make"]
+__all__ = ["PlanOptions", "as_json", "describe", "make"]

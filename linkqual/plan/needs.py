@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from linkqual.metrics import METRICS, quantile
-from linkqual.model import Objective, Relation
+from linkqual.metrics import METRICS
+from linkqual.model import Objective
+from linkqual.rules.proportion import allowed_share, assumed_burst
 from linkqual.stats.boundaries import expected_trials, pass_after
 
 BAD_FACTOR = 10  # "a bad line" in a plan breaks the limit ten times over
@@ -26,26 +27,17 @@ class Need:
     bad: int  # trials that typically refute it when the share is ten times the limit
 
 
-def share(objective: Objective) -> float | None:
-    """The proportion of bad trials an objective allows; None for what is no proportion (max, min, mean) or has no limit."""
-    if objective.limit is None:
-        return None
-    if METRICS[objective.metric].unit == "ratio":
-        return objective.limit
-    rank = quantile(objective.statistic)
-    if rank is None:
-        return None
-    return 1 - rank if objective.relation is Relation.AT_MOST else rank
+def needs(objectives: Iterable[Objective], probe: str, family: int = 1, rate_pps: float = 0) -> list[Need]:
+    """One Need for each decidable objective of a probe; `family` red lines share the FAIL side (Bonferroni).
 
-
-def needs(objectives: Iterable[Objective], probe: str, family: int = 1) -> list[Need]:
-    """One Need for each decidable objective of a probe; `family` red lines share the FAIL side (Bonferroni)."""
+    `rate_pps`: of the packet stream; packets of one queue count as one event where delay is judged.
+    """
     found = []
     for objective in objectives:
-        allowed = share(objective)
+        allowed = allowed_share(objective)
         if METRICS[objective.metric].probe != probe or allowed is None or not 0 < allowed < 1:
             continue
-        sure, burst = objective.confidence, objective.assumed_burst
+        sure, burst = objective.confidence, assumed_burst(objective, rate_pps)
         good = pass_after(allowed, 0, sure, burst)
         bad = expected_trials(allowed, _bad_share(allowed), sure, family, burst)
         found.append(Need(objective, allowed, good, bad or good))
@@ -55,8 +47,3 @@ def needs(objectives: Iterable[Objective], probe: str, family: int = 1) -> list[
 def _bad_share(limit: float) -> float:
     """The share of bad trials of a line ten times over the limit, kept below 1."""
     return BAD_FACTOR * limit if BAD_FACTOR * limit < 0.9 else max(0.9, (1 + limit) / 2)
-
-
-def family_size(objectives: Iterable[Objective]) -> int:
-    """Required red lines judged together, at least 1: the FAIL side shares its error among them."""
-    return max(1, sum(one.required and one.limit is not None for one in objectives))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from linkqual.errors import InputError
-from linkqual.model import Direction, Json, Link, Objective, Step
-from linkqual.plan.needs import Need, family_size, needs
+from linkqual.model import Direction, Json, Link, Objective, Step, family_size
+from linkqual.plan.needs import Need, needs
 from linkqual.profile.limits import allowed_goodput_bps, contracted_bps
 from linkqual.units import (
     NS_PER_S,
@@ -104,7 +104,7 @@ class Builder:
             reasons.append(
                 f"timeout raised to {format_duration(timeout)}, four round trips: a slow packet is not a lost one"
             )
-        wanted = needs(self.objectives, "stamp", self.family)
+        wanted = needs(self.objectives, "stamp", self.family, rate)
         cap = options.packets or settings["packets"]
         fixed = options.duration_ns is not None
         if options.duration_ns is not None:
@@ -116,6 +116,7 @@ class Builder:
             "packet_bytes": size,
             "timeout_ns": timeout,
             "fixed": fixed,
+            "enough": expected,  # packets that prove a good line: a line already failed is held no longer
         }
         step = Step(
             key="stamp",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from linkqual.metrics import METRICS
-from linkqual.model import Json, Objective, Plan, Step
-from linkqual.plan.needs import BAD_FACTOR, Need, family_size, needs
+from linkqual.model import Json, Objective, Plan, Step, family_size
+from linkqual.plan.needs import BAD_FACTOR, Need, needs
 from linkqual.units import format_count, format_duration, format_packet_rate, format_rate, format_ratio, format_size
 
 _UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by the probe that makes them
@@ -61,7 +61,8 @@ def _sends(step: Step) -> str:
 def all_needs(plan: Plan) -> list[Need]:
     """What every decidable red line of the plan needs."""
     family = family_size(plan.objectives)
-    return [need for probe in _UNITS for need in needs(plan.objectives, probe, family)]
+    rate = max((step.params["rate_pps"] for step in plan.steps if step.probe == "stamp"), default=0)
+    return [need for probe in _UNITS for need in needs(plan.objectives, probe, family, rate)]
 
 
 def _label(objective: Objective) -> str:

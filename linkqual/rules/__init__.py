@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from linkqual.metrics import METRICS
-from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, worst
+from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
 from linkqual.rules import notes, packets, seconds, words
 
 
@@ -24,11 +24,6 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     findings = tuple(_finding(objective, measurements, family) for objective in plan.objectives)
     outcome = worst([one.outcome for one in findings if _decides(one.objective)])
     return Verdict(outcome, findings, notes.of(plan, measurements, findings), _family_words(family, findings))
-
-
-def family_size(objectives: Sequence[Objective]) -> int:
-    """Required red lines judged together, at least 1."""
-    return max(1, sum(_decides(one) for one in objectives))
 
 
 def _decides(objective: Objective) -> bool:
@@ -80,4 +75,4 @@ def _family_words(family: int, findings: Sequence[Finding]) -> str:
     )
 
 
-__all__ = ["family_size", "judge"]
+__all__ = ["judge"]
