@@ -105,7 +105,8 @@ def _measure(step: Step, bench: Bench) -> Measurement:
     near_before, far_before = host.drop_counters(), _far_host(bench.control)
     measurement = PROBES[step.probe].measure(step, bench)
     near_after, far_after = host.drop_counters(), _far_host(bench.control)
-    near = replace(host.conditions(), drops=_increase(near_before, near_after))
+    near = host.conditions()
+    near = replace(near, drops=_increase(near_before, near_after), notes=near.notes + _translated(bench.control))
     far = replace(_end(far_after), drops=_increase(far_before.get("drops", {}), far_after.get("drops", {})))
     same_clock = far_after.get("boot_id", "") == host.boot_id() != ""
     known = measurement.conditions
@@ -116,6 +117,15 @@ def _measure(step: Step, bench: Bench) -> Measurement:
         same_clock=same_clock,
     )
     return replace(measurement, conditions=conditions)
+
+
+def _translated(control: Control | None) -> tuple[str, ...]:
+    if control is None or not control.seen_as:
+        return ()
+    return (
+        f"the far end sees {control.near_address} as {control.seen_as}: an address translator (NAT) is on the way, part of what "
+        "was measured, and traces end at it",
+    )
 
 
 def _far_host(control: Control | None) -> dict[str, Json]:

@@ -10,7 +10,7 @@
 | `iperf3.open` | `port`, `address` |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
-| `trace.target` | `port`: a UDP port of the address the near end reached where a trace may end (nothing listens there) |
+| `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
 | `bye` | nothing left here; the connection ends |
 
 The near end's address is that of its control connection, never an argument. Whatever is over a cap is refused.
@@ -35,9 +35,11 @@ from linkqual.wire.control import Answer, Refusal, Request, bytes_text, checked
 
 if TYPE_CHECKING:
     from linkqual.net.reflector import Reflector
+    from linkqual.net.trace import Target
 
 Result = TypeVar("Result")
 TRACE_PORT = 33434  # where traceroute has always begun
+TARGET_S = 60
 
 
 class Session:
@@ -52,6 +54,7 @@ class Session:
         self._reflector: Reflector | None = None
         self._reflector_id = ""
         self._iperf3: Iperf3Server | None = None
+        self._target: Target | None = None
         self._moved_bytes = 0
         self._until: dict[str, float] = {}  # what runs for it, and the loop time until which it may
         self._working: set[asyncio.Future[Json]] = set()
@@ -94,6 +97,7 @@ class Session:
         iperf3, self._iperf3 = self._iperf3, None
         ending: list[Awaitable[object]] = [iperf3.close(0)] if iperf3 is not None else []
         ending += [self._run(reflector.close)] if reflector is not None else []
+        ending += [self._close_target()]
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log(f"what was started does not end: {outcome}")
@@ -198,6 +202,7 @@ class Session:
     async def _trace(self, source_port: int, destination_port: int, max_hops: int, rounds: int) -> dict[str, Json]:
         from linkqual.net.trace import trace
 
+        await self._close_target()  # it holds the port the trace is to come from
         follow = functools.partial(
             trace,
             self.near,
@@ -212,11 +217,20 @@ class Session:
         return asdict(await self._run(follow))
 
     async def _trace_target(self, port: int | None) -> dict[str, Json]:
-        wanted = [port] if port is not None else range(TRACE_PORT, TRACE_PORT + 100)
-        for candidate in wanted:
-            if port_is_free(self.here, candidate, socket.SOCK_DGRAM):
-                return {"port": candidate}
+        from linkqual.net.trace import Target
+
+        await self._close_target()
+        for candidate in [port] if port is not None else range(TRACE_PORT, TRACE_PORT + 100):
+            target = Target(self.here, candidate, self.near, self._family, seconds=TARGET_S)
+            if target.error is None:
+                self._target = target
+                return {"port": target.port}
         raise PeerError("that UDP port is in use at the far end", "ask for another", "busy")
+
+    async def _close_target(self) -> None:
+        target, self._target = self._target, None
+        if target is not None:
+            await self._run(target.close)
 
     async def _bye(self) -> dict[str, Json]:
         await self.close()

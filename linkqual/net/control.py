@@ -63,6 +63,12 @@ class Control:
         self._next = 0
         self._lost = ""  # how the connection ended
 
+    @property
+    def seen_as(self) -> str:
+        """The address the agent sees us under, where it is not our own: something on the way translates addresses. "" otherwise."""
+        seen = str(self.hello.get("near_address") or "")
+        return seen if seen and _bare(seen) != _bare(self.near_address) else ""
+
     @classmethod
     def connect(cls, peer: Peer, timeout_s: float = 10.0, family: int = socket.AF_UNSPEC) -> Control:
         """Connect, recognise the agent and be recognised. PeerError says which of these failed, and what to do."""
@@ -274,6 +280,10 @@ def _numeric(address: tuple[Json, ...], family: int) -> str:
     if family == socket.AF_INET6 and address[3] and "%" not in host:
         return f"{host}%{socket.if_indextoname(address[3])}"
     return host
+
+
+def _bare(address: str) -> str:
+    return address.partition("%")[0].removeprefix("::ffff:")
 
 
 def _reason(error: Exception) -> str:

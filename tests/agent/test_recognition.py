@@ -79,6 +79,16 @@ def test_a_near_end_with_the_pairing_line_is_served(agent: Any) -> None:
         assert not control.lost()
 
 
+def test_an_address_translated_on_the_way_is_noticed(agent: Any) -> None:
+    with Control.connect(agent.peer) as control:
+        assert control.hello["near_address"] == "127.0.0.1"
+        assert control.seen_as == ""
+        control.hello["near_address"] = "::ffff:127.0.0.1"
+        assert control.seen_as == ""
+        control.hello["near_address"] = "203.0.113.9"
+        assert control.seen_as == "203.0.113.9"
+
+
 def test_the_token_alone_is_enough_where_the_certificate_is_not_known(agent: Any) -> None:
     assert serves(replace(agent.peer, pin=None))
 

@@ -17,6 +17,7 @@ import pytest
 from linkqual.agent.config import AgentConfig, Caps
 from linkqual.errors import PeerError, UsageError
 from linkqual.net.control import Control
+from linkqual.net.trace import trace
 from linkqual.wire.control import text_bytes, unpacked_text
 from linkqual.wire.pairing import Peer
 
@@ -95,9 +96,31 @@ def test_the_host_is_described(agent: Any) -> None:
 def test_a_reverse_trace_goes_to_the_near_end(agent: Any) -> None:
     with Control.connect(agent.peer) as control:
         target = control.call("trace.target")["port"]
-        trace = control.call("trace", source_port=target, destination_port=40123, max_hops=3, rounds=1)
-    assert (trace["source"], trace["destination"]) == ("127.0.0.1", "127.0.0.1")
-    assert trace["hops"][-1]["reached"]
+        found = control.call("trace", source_port=target, destination_port=40123, max_hops=3, rounds=1)
+    assert (found["source"], found["destination"]) == ("127.0.0.1", "127.0.0.1")
+    assert found["hops"][-1]["reached"]
+
+
+def test_a_forward_trace_is_answered_for_as_long_as_it_may_be_needed(agent: Any) -> None:
+    """Also where a firewall swallows ICMP: by a datagram, from an open port. One at a time, and none after the session."""
+    with Control.connect(agent.peer) as control:
+        first = control.call("trace.target")["port"]
+        assert taken(first, socket.SOCK_DGRAM)
+        found = trace("127.0.0.1", 0, first, max_hops=3, rounds=1)
+        assert found.hops[-1].reached
+        second = control.call("trace.target", port=first + 200)["port"]
+        assert not taken(first, socket.SOCK_DGRAM)
+        assert taken(second, socket.SOCK_DGRAM)
+        control.call("trace", source_port=second, destination_port=40123, max_hops=3, rounds=1)
+        assert not taken(second, socket.SOCK_DGRAM)
+        third = control.call("trace.target")["port"]
+    assert await_free(third, socket.SOCK_DGRAM)
+
+
+def test_a_taken_target_port_is_told(agent: Any) -> None:
+    with Control.connect(agent.peer) as control, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        assert refused(control, "trace.target", port=holder.getsockname()[1]).kind == "busy"
 
 
 def test_an_iperf3_server_is_there_for_one_test(agent: Any) -> None:
