@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
-from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step, family_size
+from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
 from linkqual.plan.steps import Builder, shorten
 from linkqual.plan.text import as_json, describe
 from linkqual.profile.limits import NONE, parse, resolve
