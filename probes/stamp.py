@@ -227,7 +227,7 @@ def _reason(stream: _Stream, step: Step, bench: Bench) -> str:
         return "peer-lost"
     if step.params.get("fixed"):
         return ""
-    known = stream.watch.decided or (stream.watch.failed and stream.done >= step.params.get("enough", step.packets))
+    known = stream.watch.decided or (stream.watch.failed and stream.done >= step.params["enough"])
     return "decided" if known else ""
 
 
