@@ -54,5 +54,17 @@ def _show(profile: Profile) -> None:
             f"{objective.limit_text} ({weight}, {objective.confidence:.0%} confidence)"
         )
         typer.echo(f"    {objective.source}")
-    for note in profile.notes:
+    for note in (*profile.notes, *_beside_the_shipped(profile)):
         typer.echo(f"\n  note: {note}")
+
+
+def _beside_the_shipped(profile: Profile) -> list[str]:
+    """Remarks on a profile that is named for one purpose and asks what is shipped for another."""
+    from linkqual import profiles
+    from linkqual.profile.lint import compare
+
+    named = f"{profile.name} {profile.title}".lower()
+    others = [name for name in profiles.names() if name not in named]
+    if len(others) == len(profiles.names()):
+        return []
+    return [remark for name in others if (remark := compare(profile, read.profile(name)))]

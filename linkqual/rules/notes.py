@@ -159,6 +159,7 @@ def _first_token(plan: Plan, summary: Summary) -> Iterator[Note]:
     trips = ROUND_TRIPS_TO_FIRST_TOKEN
     yield Note(
         "delay",
-        f"time to first token: {trips} round trips (TCP, TLS, request) come before it, {format_duration(trips * median)} at p50 "
-        f"and {format_duration(trips * (tail or median))} at p99 are the network's share",
+        f"time to first token: {trips} round trips (TCP, TLS 1.3, the request) are the network's share of it, "
+        f"{format_duration(trips * median)} at p50 and {format_duration(trips * (tail or median))} when each takes its p99; "
+        "the model's own time comes on top",
     )

@@ -91,6 +91,16 @@ def test_a_far_end_that_is_not_there_is_no_data(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_one_yardstick_for_two_purposes_is_remarked(tmp_path: Path) -> None:
+    shipped = linkqual("profiles", "training", "--yaml").stdout
+    mine = tmp_path / "mine.yaml"
+    remark = "ask the same of a line"
+    for title, remarked in (("For inference", True), ("For training", False), ("Ours", False)):
+        lines = [f"title: {title}" if line.startswith("title:") else line for line in shipped.splitlines()]
+        mine.write_text("\n".join("name: ours" if line.startswith("name:") else line for line in lines))
+        assert (remark in linkqual("profiles", str(mine)).stdout.replace("\n", " ")) is remarked
+
+
 def test_a_plan_in_words_and_as_json() -> None:
     words = linkqual("plan", "--profile", "training", "--cir", "10G", "--rtt-budget", "12ms")
     assert words.returncode == 0
