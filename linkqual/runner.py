@@ -124,7 +124,7 @@ def _translated(control: Control | None) -> tuple[str, ...]:
         return ()
     return (
         f"the far end sees {control.near_address} as {control.seen_as}: an address translator (NAT) is on the way, part of what "
-        "was measured, and traces end at it",
+        "was measured, and the trace from there ends at it",
     )
 
 

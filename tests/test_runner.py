@@ -1,0 +1,55 @@
+"""What the runner adds to a measurement: clocks that drift are taken out of it, a translated address is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from linkqual.probes.bench import Bench
+
+from linkqual import runner, store
+from linkqual.model import Link, Measurement, Outcome, Plan, Profile, Step
+from linkqual.net import host
+
+from .rules.test_clocks import GOOD, JITTER, between_clocks, measured
+
+
+class FarEnd:
+    """An agent on another host, behind an address translator."""
+
+    near_address, seen_as = "192.0.2.7", "203.0.113.9"
+
+    def __init__(self, boot_id: str) -> None:
+        self._boot_id = boot_id
+
+    def call(self, name: str) -> dict[str, Any]:
+        assert name == "host"
+        return {"boot_id": self._boot_id, "drops": {}}
+
+
+@pytest.mark.parametrize(("boot_id", "outcome"), [("another host's", Outcome.PASS), (host.boot_id(), Outcome.FAIL)])
+def test_drifting_clocks_and_a_translator(
+    boot_id: str, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one clock for both ends the same packets are the line's doing."""
+    step = Step("stamp", "stamp", {"rate_pps": 100})
+
+    def measure(_step: Step, bench: Bench) -> Measurement:
+        rows = between_clocks(GOOD, 2e-5)
+        writer = bench.save_packets("stamp")
+        writer.write(rows)
+        writer.close()
+        return measured(rows)
+
+    monkeypatch.setattr(runner, "PROBES", {"stamp": SimpleNamespace(measure=measure)})
+    run = store.Run(tmp_path / "run")
+    bench = Bench("198.51.100.2", control=FarEnd(boot_id), save_packets=run.save_packets)  # type: ignore[arg-type]
+    request = runner.Request(Profile("p", "", "", JITTER, {}), Plan("p", (step,), JITTER, Link()), "far")
+    done = runner.qualify(request, bench, run, interrupted=lambda: "")
+    assert done.verdict is not None
+    assert done.verdict.outcome is outcome
+    said = " ".join(note.sentence for note in done.verdict.notes)
+    assert "sees 192.0.2.7 as 203.0.113.9" in said
+    assert ("taken out of the one-way jitter" in said) is (outcome is Outcome.PASS)
