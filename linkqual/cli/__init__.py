@@ -52,6 +52,8 @@ app.add_typer(lab.app, name="lab")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code (see linkqual.errors)."""
     raise_on_signals()
+    # tc, nft and iptables are administrators' programs, and their folders not in an ordinary user's PATH on Debian
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     try:
         app(arguments, standalone_mode=True)
     except SystemExit as stop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import shutil
 import socket
 import subprocess
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from linkqual.store import Run
 
 DEFAULT_LINE = "clean"
+_BEHIND_THE_LINE = (
+    5  # niceness of both ends: kernel stamps forgive them a late wake-up, the pump that is the line cannot be late
+)
 EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,
     Outcome.FAIL: ExitCode.FAIL,
@@ -165,11 +169,13 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
     line = prepared.line
     assert line is not None
     with VirtualLine(line) as network:
-        agent = network.popen(network.far, _agent(network.address(network.far)), stdout=subprocess.PIPE, text=True)
+        command = ["nice", "-n", str(_BEHIND_THE_LINE), *_agent(network.address(network.far))]
+        agent = network.popen(network.far, command, stdout=subprocess.PIPE, text=True)
         pairing = agent.stdout.readline() if agent.stdout else ""
         if not pairing:
             raise HostError("the agent of the embedded line did not start", hint="run `linkqual doctor`")
         network.enter(network.near)
+        os.nice(_BEHIND_THE_LINE)
         with contextlib.closing(Control.connect(Peer.parse(pairing))) as control:
             return _measure(asked, prepared, control, f"embedded line {line.name}", judged=judged, truth=network.truth)
 
@@ -245,8 +251,6 @@ def tell(done: Qualification, *, as_json: bool, files: list[Path]) -> None:
 
 def colours() -> bool:
     """Whether standard output is a terminal that wants colour (https://no-color.org)."""
-    import os
-
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -25,8 +25,14 @@ def _raise(number: int, _frame: FrameType | None) -> None:
 
 def raise_on_signals() -> None:
     """From now on a signal raises Interrupted in the main thread."""
-    for number in _SIGNALS:
+    for number in heeded():
         signal.signal(number, _raise)
+
+
+def heeded() -> tuple[signal.Signals, ...]:
+    """The signals that end a command; not the hang-up of the terminal under `nohup`."""
+    deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return tuple(number for number in _SIGNALS if not (deaf and number is signal.SIGHUP))
 
 
 class Gently:
@@ -49,7 +55,7 @@ class Gently:
             self.signal, self._first = number, now
 
     def __enter__(self) -> Gently:
-        self._before = {number: signal.signal(number, self._remember) for number in _SIGNALS}
+        self._before = {number: signal.signal(number, self._remember) for number in heeded()}
         return self
 
     def __exit__(self, *_: object) -> None:
