@@ -2,8 +2,8 @@
 
 The sender and the reflector run in processes of their own, so that a busy terminal or a JSON parse never delays a packet. The
 parent writes JSON lines to the child's stdin; the child writes frames (kind, length, payload) to its stdout, never blocking.
-A child ends when its stdin ends, so it cannot outlive its parent, and leaves Ctrl-C to it: what is in flight is still
-settled when a terminal interrupts the whole process group.
+A child ends when its stdin ends, so it cannot outlive its parent, and from its first moment leaves Ctrl-C to it: what is in
+flight is still settled when a terminal interrupts the whole process group.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _F_SETPIPE_SZ = 1031
 _START_S = 30.0
 _ANSWER_S = 30.0
 _END_S = 5.0
+_LEFT_TO_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ERRORS = {kind.__name__: kind for kind in (UsageError, InputError, HostError, PeerError)}
 
 
@@ -49,6 +50,9 @@ class ChildProcess:
         command = [*launcher, sys.executable, "-P", "-m", "linkqual.net.worker", role, str(int(bound))]
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, _LEFT_TO_PARENT
+        )  # inherited: held off until `serve` ignores them
         try:
             self._process = subprocess.Popen(
                 command,
@@ -60,6 +64,8 @@ class ChildProcess:
             )
         except OSError as error:
             raise HostError(f"cannot start the {role}: {error.strerror}", hint=f"check {command[0]}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
         self._buffer = bytearray()
@@ -217,8 +223,9 @@ class Inbox:
 
 def serve(drive: Callable[[Json, Inbox, Outbox], None], die_with_parent: bool) -> None:
     """The child's life: `drive(config, inbox, outbox)` until it returns; what it raises goes to the parent as a frame."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _LEFT_TO_PARENT:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _LEFT_TO_PARENT)
     if die_with_parent:
         clock.die_with_parent()
     frames = os.dup(1)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -215,6 +216,21 @@ def test_ctrl_c_is_left_to_the_parent(reflector: Reflector) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(sender.pid, number)
             os.kill(reflector.pid, number)
+        assert (everything(sender)["fate"] == Fate.RECEIVED).all()
+
+
+def test_ctrl_c_is_left_to_the_parent_from_the_first_moment(
+    reflector: Reflector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess.Popen
+
+    def start_and_press(*arguments: Any, **settings: Any) -> subprocess.Popen[bytes]:
+        child = start(*arguments, **settings)
+        child.send_signal(signal.SIGINT)  # Python is not even loaded there
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_press)
+    with Sender.start(SenderConfig("127.0.0.1", reflector.port, ssid=7, rate_pps=2000, packets=100)) as sender:
         assert (everything(sender)["fate"] == Fate.RECEIVED).all()
 
 
