@@ -149,7 +149,8 @@ def available() -> str:
 
 @contextlib.contextmanager
 def _handlers(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in _FORWARDED}
+    deaf = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()  # under nohup it stays so
+    before = {number: signal.signal(number, handler) for number in _FORWARDED if number not in deaf}
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -143,3 +144,23 @@ def test_a_changed_limit_changes_the_verdict_without_measuring_again(tmp_path: P
     strict = linkqual("judge", "run", "--rtt-budget", "2ms", cwd=tmp_path)
     assert strict.returncode == ExitCode.FAIL
     assert linkqual("judge", "run", cwd=tmp_path).returncode == ExitCode.PASS
+
+
+def test_ctrl_c_while_the_verbs_are_loaded_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    said = linkqual("--version", PYTHONPATH=path)
+    assert (said.returncode, said.stderr) == (-signal.SIGINT, "")
+
+
+def test_under_nohup_the_end_of_the_terminal_ends_nothing() -> None:
+    agent = "-m linkqual agent --ephemeral --bind 127.0.0.1 --port 0 --quiet"
+    command = ["nohup", sys.executable, *agent.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("linkqual://")
+        running.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(1)
+        running.terminate()
+        assert running.wait(10) in (0, 143)
