@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 def recounted(folder: Path, taken: Measurement, objectives: Sequence[Objective]) -> Measurement:
     """The measurement with its summary made anew for these objectives, where its packets were kept."""
-    if taken.stamp is None or not store.has_packets(folder, taken.step.key):
-        return taken
-    return _with(taken, _steady(folder, taken.step.key, objectives, taken.conditions, None))
+    return _recounted(folder, taken, objectives, None)
 
 
 def steadied(folder: Path, taken: Measurement, objectives: Sequence[Objective]) -> Measurement:
-    """A fresh measurement, counted a second time if its clocks drifted noticeably. A packet file that is not whole is no use."""
+    """A fresh measurement, counted a second time if its clocks drifted noticeably."""
+    return _recounted(folder, taken, objectives, taken.stamp.summary if taken.stamp else None)
+
+
+def _recounted(folder: Path, taken: Measurement, objectives: Sequence[Objective], first: Summary | None) -> Measurement:
+    """A packet file that is not whole (the disk was full) is no use: the stored summary knows of more packets."""
     if taken.stamp is None or not store.has_packets(folder, taken.step.key):
         return taken
-    counted = _steady(folder, taken.step.key, objectives, taken.conditions, taken.stamp.summary)
-    return _with(taken, counted) if counted.sent == taken.stamp.summary.sent else taken
-
-
-def _with(taken: Measurement, counted: Summary) -> Measurement:
-    assert taken.stamp is not None
+    counted = _steady(folder, taken.step.key, objectives, taken.conditions, first)
+    if counted.sent != taken.stamp.summary.sent:
+        return taken
     return replace(taken, stamp=replace(taken.stamp, summary=replace(counted, late=taken.stamp.summary.late)))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from linkqual import plan as planner
 from linkqual import rules
 from linkqual.metrics import METRICS
+from linkqual.model import Note
 from linkqual.recount import recounted
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -
     objectives = _objectives(stored, profile, link)
     plan = replace(stored.plan, profile=profile.name, objectives=objectives, link=link)
     measurements = tuple(recounted(folder, taken, objectives) for taken in stored.measurements)
-    return replace(
-        stored,
-        profile=profile,
-        plan=plan,
-        measurements=measurements,
-        verdict=rules.judge(plan, measurements),
-    )
+    verdict = rules.judge(plan, measurements)
+    pairs = zip(stored.measurements, measurements, strict=True)
+    by_hearsay = ", ".join(taken.step.key for taken, counted in pairs if taken.stamp and counted is taken)
+    if by_hearsay:
+        said = f"the packets of {by_hearsay} are not all there: judged by the distributions stored with the run"
+        verdict = replace(verdict, notes=(*verdict.notes, Note("host", said, "warn")))
+    return replace(stored, profile=profile, plan=plan, measurements=measurements, verdict=verdict)
 
 
 def _objectives(stored: Qualification, profile: Profile, link: Link) -> tuple[Objective, ...]:

@@ -7,6 +7,7 @@ for the document itself is set aside when the run begins.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -54,10 +55,17 @@ class Run:
         except OSError as error:
             self._reserve.unlink(missing_ok=True)
             if error.errno in _NO_ROOM:
+                self._give_up()
                 raise HostError(
                     f"no room on the disk of {folder}",
                     hint="free some hundred MB, or name another folder with -o FOLDER",
                 ) from error
+
+    def _give_up(self) -> None:
+        """Take away what is still empty."""
+        for folder in (self.folder / "raw", self.folder / "packets", self.folder):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def save_raw(self, name: str, data: str | bytes) -> None:
         """Keep what a program said, as it said it. A full disk is remembered, not raised."""

@@ -71,6 +71,7 @@ def test_a_disk_without_room_is_told_before_anything_is_measured(
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(HostError, match="no room"):
         store.Run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:

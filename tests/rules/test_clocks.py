@@ -96,6 +96,12 @@ def test_a_second_count_lets_it_pass(pace: float, kept: Keep) -> None:
     assert ("taken out of the one-way jitter" in clock_notes(again)) is bool(pace)
 
 
+def test_packets_a_full_disk_did_not_keep_are_still_judged(kept: Keep) -> None:
+    rows = between_clocks(GOOD, 0.0)
+    first = measured(rows)
+    assert recounted(kept(rows[: len(rows) // 2]), first, JITTER) is first
+
+
 @pytest.mark.parametrize("pace", PACES)
 def test_a_bad_line_fails_all_the_same(pace: float, kept: Keep) -> None:
     rows = between_clocks(BAD, pace)
