@@ -6,7 +6,7 @@ What was measured is written after every step, so that whatever ends the run lat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from linkqual.model import (
     SCHEMA,
     ClockState,
     Conditions,
+    Direction,
     EndConditions,
     Fault,
     Json,
@@ -34,6 +35,9 @@ from linkqual.recount import steadied
 if TYPE_CHECKING:
     from linkqual.net.control import Control
     from linkqual.store import Run
+
+
+_LATE_SHARE = 1e-3  # of the packets; more of them late reach into a p99.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,22 @@ def judged(done: Qualification, run: Run | None = None) -> Qualification:
     verdict = rules.judge(done.plan, done.measurements)
     lost = run.lost_files.items() if run is not None else ()
     notes = tuple(Note("host", f"{name} could not be kept: {why}", "warn") for name, why in lost)
+    notes += tuple(_late_line(done.truth))
     return replace(done, verdict=replace(verdict, notes=verdict.notes + notes))
+
+
+def _late_line(truth: dict[str, Json]) -> Iterator[Note]:
+    """The embedded line is made by this host: where it could not keep its own times, the report shows the host."""
+    for direction in Direction:
+        way = truth.get(direction, {})
+        late, seen = way.get("late", 0), way.get("seen") or 0
+        if late > seen * _LATE_SHARE:
+            yield Note(
+                "host",
+                f"this host was too busy to be the described line: {late:,} of {seen:,} packets left it {direction} more than "
+                "1 ms late, so delay and jitter are the host's; run it again when the host is quiet, or as root",
+                "warn",
+            )
 
 
 def _skipped(step: Step, fault: Fault) -> Measurement:

@@ -241,7 +241,7 @@ class VirtualLine:
         """What the line did so far, counted where it was done.
 
         By direction: `dropped`, `duplicated`, `reordered` by the impairments, each also by protocol under `udp`, `tcp`, `icmp`,
-        `other`; `over_rate`: dropped by shapers and policers; `own`: lost by the lab itself (must be 0). `links` says the same of
+        `other`; `over_rate`: dropped by shapers and policers; `own`: lost by the lab itself (must be 0); `late`: handed on more than 1 ms after their time. `links` says the same of
         every direction of every link.
         """
         links = [self._lane_truth(link, toward) for link in self.line.links for toward in (link.b, link.a)]
@@ -251,7 +251,7 @@ class VirtualLine:
             rows = [row for row in links if (row["link"], row["to"]) in crossed]
             pumped = [row for row in rows if row["pumped"]]
             total: dict[str, Any] = {"seen": pumped[0]["seen"] if pumped else None}
-            for key in ("dropped", "duplicated", "reordered", "over_rate", "own"):
+            for key in ("dropped", "duplicated", "reordered", "over_rate", "own", "late"):
                 total[key] = sum(row[key] for row in rows)
             for protocol in pump.PROTOCOLS:
                 total[protocol] = {
@@ -272,7 +272,7 @@ class VirtualLine:
         name = self._interface(link)
         drops = self.spaces[sender].interface_drops()[name] - self._drops_before[sender][name]
         lane |= {"reordered": values[pump.REORDERED], "over_rate": 0, "own": values[pump.FAILED]}
-        lane["latest_ns"] = values[pump.LATEST_NS]
+        lane |= {"latest_ns": values[pump.LATEST_NS], "late": values[pump.LATE]}
         if link.toward(toward).rate:
             shown = json.loads(self.spaces[sender].run(["tc", "-s", "-j", "qdisc", "show", "dev", name]))
             lane["over_rate"] = sum(int(queue.get("drops", 0)) for queue in shown if queue.get("root"))

@@ -23,8 +23,9 @@ from linkqual.impair import LOST, Impairer
 
 PROTOCOLS = ("udp", "tcp", "icmp", "other")
 # one row of int64 counters a lane: seen, dropped and duplicated by protocol, then these
-SEEN, DROPPED, DUPLICATED, REORDERED, FAILED, LATEST_NS = 0, 4, 8, 12, 13, 14
+SEEN, DROPPED, DUPLICATED, REORDERED, FAILED, LATEST_NS, LATE = 0, 4, 8, 12, 13, 14, 15
 COLUMNS = 16
+LATE_NS = 1_000_000  # after its due time: this host, not the described line
 _BATCH = 64  # packets read before looking at the clock for those due
 _LARGEST = 65_535
 _FOREVER = 3600 * 10**9
@@ -108,7 +109,10 @@ class Lane:
         while (due := queue.first_due()) is not None and due <= (now := monotonic_ns()):
             wrote = True
             _, number, packet = queue.take()
-            counters[LATEST_NS] = max(counters[LATEST_NS], now - due)
+            if (late := now - due) > counters[LATEST_NS]:
+                counters[LATEST_NS] = late
+            if late > LATE_NS:
+                counters[LATE] += 1
             if number < self._newest:
                 counters[REORDERED] += 1
             else:
