@@ -8,8 +8,8 @@ import linkqual.profiles as shipped
 import pytest
 
 from linkqual.errors import InputError, UsageError
-from linkqual.model import Direction, Link, Plan, Profile, Step
-from linkqual.plan import PlanOptions, as_json, describe, family_size, make
+from linkqual.model import Direction, Link, Plan, Profile, Step, family_size
+from linkqual.plan import PlanOptions, as_json, describe, make
 from linkqual.profile import parse
 
 LINE = Link(name="上海 — 2", vendor="Example", cir_bps=10**10, mtu=1500, rtt_budget_ns=12_000_000)
