@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from linkqual.errors import HostError, InputError, UsageError
 from linkqual.records import ABSENT, RECORD
+from linkqual.units import NS_PER_S
 
 if TYPE_CHECKING:
     from linkqual.model import Qualification
@@ -226,7 +227,7 @@ def slug(name: str) -> str:
 
 def default_folder(base: Path, started_ns: int, profile: str, line: str) -> Path:
     """runs/20261130T071756Z-training-clean, with a number behind it when two runs begin in one second."""
-    moment = datetime.fromtimestamp(started_ns // 1_000_000_000, UTC)
+    moment = datetime.fromtimestamp(started_ns // NS_PER_S, UTC)
     name = f"{moment:%Y%m%dT%H%M%SZ}-{slug(profile)}-{slug(line)}"
     folder, again = base / name, 1
     while folder.exists():

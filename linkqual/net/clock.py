@@ -12,6 +12,7 @@ import sys
 import time
 
 from linkqual.errors import HostError
+from linkqual.units import NS_PER_S
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -19,7 +20,6 @@ _CLOCK_MONOTONIC = 1
 _TIMER_ABSTIME = 1
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
-_NS_PER_S = 1_000_000_000
 
 utc_ns = time.time_ns
 monotonic_ns = time.monotonic_ns
@@ -45,7 +45,7 @@ class Alarm:
 
     def sleep_until(self, instant_ns: int) -> None:
         """Returns at `instant_ns` or after it, or earlier when a signal came; at once when it has passed."""
-        self._timespec.seconds, self._timespec.nanoseconds = divmod(instant_ns, _NS_PER_S)
+        self._timespec.seconds, self._timespec.nanoseconds = divmod(instant_ns, NS_PER_S)
         self._nanosleep(_CLOCK_MONOTONIC, _TIMER_ABSTIME, self._address, None)
 
     def spin_until(self, instant_ns: int) -> None:

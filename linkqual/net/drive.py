@@ -25,6 +25,7 @@ from linkqual.records import ABSENT
 from linkqual.session.pacer import pacer
 from linkqual.session.sender import SenderSession
 from linkqual.stats.histogram import LogLinear
+from linkqual.units import NS_PER_S
 from linkqual.wire.stamp import request_template
 from linkqual.wire.timestamp import ErrorEstimate
 
@@ -41,7 +42,7 @@ _READ_BATCH = 128
 _GATHER_NS = 50_000  # after the first reply that frees the window: more of them cost no more
 _ROUNDS = 64  # batches read in one drain before departures are looked at again
 _PATIENCE_NS = 200_000_000  # of silence, after which packets unheard of no longer hold the window
-_REFUSED_NS = 1_000_000_000  # "port unreachable" and no reply for so long: nobody is there
+_REFUSED_NS = NS_PER_S  # "port unreachable" and no reply for so long: nobody is there
 _MOST_BACKLOG = 64 << 20  # octets the parent has not read; then the sending waits
 _WINDOW_SHARE = 0.9  # of the buffers
 
@@ -76,7 +77,9 @@ class _Drive:
         self._pacer = pacer(config.schedule, config.rate_pps, config.seed)
         self._single = 0 < config.rate_pps <= _SINGLE_PPS
         least, most = _REST_NS
-        self._rest_ns = 0 if not config.rate_pps else int(min(most, max(least, _BATCH_AIM * 1e9 / config.rate_pps)))
+        self._rest_ns = (
+            0 if not config.rate_pps else int(min(most, max(least, _BATCH_AIM * NS_PER_S / config.rate_pps)))
+        )
         self._alarm = Alarm()
         self._poll = select.poll()
         self._poll.register(self._socket.descriptor, select.POLLIN)
@@ -256,7 +259,7 @@ class _Drive:
             "tx_stamps": out.stamps,
             "t1_source": "kernel" if out.stamps else "user",
             "t4_source": "kernel" if self._kernel_received else "user",
-            "rate_pps": (self._sent - 1) * 1e9 / elapsed if elapsed > 0 and self._sent > 1 else None,
+            "rate_pps": (self._sent - 1) * NS_PER_S / elapsed if elapsed > 0 and self._sent > 1 else None,
             "socket_drops": self._socket.dropped(),
             "receive_buffer_bytes": self._socket.receive_buffer_bytes,
             "send_buffer_bytes": self._socket.send_buffer_bytes,

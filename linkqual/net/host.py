@@ -18,12 +18,12 @@ from linkqual import __version__
 from linkqual.errors import HostError
 from linkqual.model import ClockState, EndConditions
 from linkqual.net import child
+from linkqual.units import NS_PER_S
 
 _THREAD_NET = Path("/proc/thread-self/net")  # of the calling thread's namespace; /proc/net is the main thread's
 _TIME_ERROR = 5  # adjtimex: the clock is not synchronised
 _SYNC_FLAG = Path("/run/systemd/timesync/synchronized")
 _PROGRAMS = {"iperf3": ("iperf3", "--version"), "ping": ("ping", "-V")}
-_NS_PER_S = 1_000_000_000
 
 
 # ---- clock
@@ -70,7 +70,7 @@ def read_chrony(line: str) -> ClockState | None:
     except (IndexError, ValueError):
         return None
     synchronised = leap != "Not synchronised" and stratum > 0
-    bound = round((abs(offset) + dispersion + delay / 2) * _NS_PER_S)
+    bound = round((abs(offset) + dispersion + delay / 2) * NS_PER_S)
     return ClockState(
         "chrony",
         synchronised,

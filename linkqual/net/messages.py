@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkqual.records import ABSENT
+from linkqual.units import NS_PER_S
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _pointer = ctypes.c_void_p
@@ -40,7 +41,6 @@ MESSAGE_BYTES = 64
 _MSG_TRUNC = 0x20
 SCM_TS_OPT_ID = 81
 _ID_MESSAGE_LENGTH, _ID_MESSAGE_SPACE, _ID_HEAD = 20, 24, socket.SOL_SOCKET | SCM_TS_OPT_ID << 32
-_NS_PER_S = 1_000_000_000
 
 _MMSGHDR = np.dtype(
     {
@@ -143,7 +143,7 @@ def received_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Octets, 
     A message without a stamp (the kernel switches stamping on a moment after the socket asked) has ABSENT, without TTL or TOS 0.
     """
     longs = block.control[:count].view(np.int64)
-    stamps = longs[:, 2] * _NS_PER_S + longs[:, 3]
+    stamps = longs[:, 2] * NS_PER_S + longs[:, 3]
     ttl = block.control[:count, _TTL_AT].copy()
     tos = block.control[:count, _TOS_AT].copy()
     usual = (block.control_lengths[:count] == _RECEIVED_BYTES) & (longs[:, 1] == _STAMP_HEAD)
@@ -170,7 +170,7 @@ def error_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Longs, list
     usual = (longs[:, 1] == _STAMP_HEAD) & ((longs[:, 9] == _ERROR_HEADS[0]) | (longs[:, 9] == _ERROR_HEADS[1]))
     usual &= control[:, _ERROR_AT + 4] == _ORIGIN_TIMESTAMPING
     usual &= block.control_lengths[:count] >= _ERROR_AT + 16
-    stamps = longs[:, 2] * _NS_PER_S + longs[:, 3]
+    stamps = longs[:, 2] * NS_PER_S + longs[:, 3]
     ids = control[:, _ERROR_AT + 12 : _ERROR_AT + 16].copy().view("<u4")[:, 0].astype(np.int64)
     if usual.all():
         return ids, stamps, []
@@ -193,7 +193,7 @@ def _walk(block: MessageBlock, row: int) -> list[tuple[int, int, bytes]]:
 
 def _instant(data: bytes) -> int:
     seconds, rest = (int.from_bytes(data[i : i + 8], "little", signed=True) for i in (0, 8))
-    return seconds * _NS_PER_S + rest if seconds else ABSENT
+    return seconds * NS_PER_S + rest if seconds else ABSENT
 
 
 def _icmp_errno(block: MessageBlock, row: int) -> int:

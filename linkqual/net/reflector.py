@@ -28,13 +28,13 @@ from linkqual.net.process import ANSWER, BITMAP, READY, REPORT, ChildProcess, In
 from linkqual.net.sockets import StampedSocket, address_octets
 from linkqual.records import ABSENT
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
+from linkqual.units import NS_PER_S
 from linkqual.wire.timestamp import ErrorEstimate
 
 _BATCH = 128
 _LONGEST_PACKET = 9216  # jumbo frames
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200
-_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Drive:
         self._peer = peer
         self._peer_columns = slice(at, at + len(peer))
         self._peer_port = config.peer_port
-        self._over_ns = monotonic_ns() + config.max_seconds * _NS_PER_S
+        self._over_ns = monotonic_ns() + config.max_seconds * NS_PER_S
 
     def run(self) -> None:
         self._outbox.put_json(

@@ -22,9 +22,9 @@ from linkqual.net.process import CHUNK, ERROR, REPORT, ChildProcess, Json
 from linkqual.records import RECORD, Records
 from linkqual.session.pacer import SCHEDULES
 from linkqual.session.sender import SenderSettings
+from linkqual.units import NS_PER_S
 
 CHUNK_HEAD = struct.Struct("<q")  # packets sent so far
-_NS_PER_S = 1_000_000_000
 _LINGER_NS = 20_000_000
 _LARGEST_RING = 1 << 22
 _CLOSED_LOOP_PPS = 400_000  # what sizes the ring when no rate is given
@@ -44,7 +44,7 @@ class SenderConfig:
     packet_bytes: int = 64
     rate_pps: float = 1000.0
     packets: int | None = None
-    timeout_ns: int = 2 * _NS_PER_S
+    timeout_ns: int = 2 * NS_PER_S
     grace_ns: int = 0
     window: int = 0
     far_buffer_bytes: int = 0
@@ -69,9 +69,9 @@ class SenderConfig:
             raise UsageError(f"there is no schedule {self.schedule!r}", hint=f"choose one of {', '.join(SCHEDULES)}")
         if self.packets is not None and self.packets < 1:
             raise UsageError(f"{self.packets} packets cannot be sent", hint="send at least one")
-        if self.rate_pps * (self.timeout_ns + self.grace) / _NS_PER_S > _LARGEST_RING:
+        if self.rate_pps * (self.timeout_ns + self.grace) / NS_PER_S > _LARGEST_RING:
             raise UsageError(
-                f"{self.rate_pps:g} packets a second with a timeout of {self.timeout_ns / _NS_PER_S:g} s: too many in flight",
+                f"{self.rate_pps:g} packets a second with a timeout of {self.timeout_ns / NS_PER_S:g} s: too many in flight",
                 hint="lower the rate or the timeout",
             )
         return self
@@ -79,13 +79,13 @@ class SenderConfig:
     @property
     def grace(self) -> int:
         """How long a reply waits for its Follow-Up stamp: as long as a lost packet holds up the records anyway, within a second."""
-        three_more = int(3 * _NS_PER_S / self.rate_pps) if self.rate_pps else 0
-        return self.grace_ns or max(100_000_000 + three_more, min(self.timeout_ns, _NS_PER_S))
+        three_more = int(3 * NS_PER_S / self.rate_pps) if self.rate_pps else 0
+        return self.grace_ns or max(100_000_000 + three_more, min(self.timeout_ns, NS_PER_S))
 
     @property
     def capacity(self) -> int:
         """Rows of the ring: twice what can be waiting for its timeout or grace, a power of two."""
-        horizon = (self.rate_pps or _CLOSED_LOOP_PPS) * (self.timeout_ns + self.grace) / _NS_PER_S
+        horizon = (self.rate_pps or _CLOSED_LOOP_PPS) * (self.timeout_ns + self.grace) / NS_PER_S
         return 1 << (min(_LARGEST_RING, max(1024, int(2 * horizon))) - 1).bit_length()
 
     def session(self, window: int) -> SenderSettings:
@@ -155,7 +155,7 @@ class Sender:
     def report(self) -> Json:
         """Counters and conditions of the session, once `chunks` has ended (what it still holds is read and dropped).
 
-        ended_by: "count", "stop", "refused" (the far port is closed), "abandoned" or "died". lateness: model.Histogram of
+        ended_by: "count", "stop", "refused" (the far port is closed) or "died". lateness: model.Histogram of
         departures against the schedule, ns.
         """
         for _ in self.chunks():

@@ -19,6 +19,7 @@ from types import TracebackType
 
 from linkqual.errors import WireError
 from linkqual.session.trace import Answer, Reply
+from linkqual.units import NS_PER_S
 from linkqual.wire import icmp, trace_probe
 from linkqual.wire.icmp import Cause, IcmpError
 
@@ -224,7 +225,7 @@ def _instant(extras: list[tuple[int, int, bytes]]) -> int:
     for level, kind, data in extras:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
             seconds, rest = map(int, struct.unpack_from("qq", data))
-            return now - max(0, time.time_ns() - seconds * 1_000_000_000 - rest)
+            return now - max(0, time.time_ns() - seconds * NS_PER_S - rest)
     return now
 
 

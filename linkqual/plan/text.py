@@ -5,7 +5,15 @@ from __future__ import annotations
 from linkqual.metrics import METRICS
 from linkqual.model import Json, Objective, Plan, Step, family_size
 from linkqual.plan.needs import BAD_FACTOR, Need, needs
-from linkqual.units import format_count, format_duration, format_packet_rate, format_rate, format_ratio, format_size
+from linkqual.units import (
+    NS_PER_S,
+    format_count,
+    format_duration,
+    format_packet_rate,
+    format_rate,
+    format_ratio,
+    format_size,
+)
 
 _UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by the probe that makes them
 
@@ -121,7 +129,7 @@ def bad_ns(plan: Plan) -> int:
             spent += step.expected_ns  # a block of throughput is never cut short
         else:
             packets = min(max(mine), step.packets or max(mine))
-            spent += min(step.expected_ns, packets * 10**9 // step.params["rate_pps"] + step.params["timeout_ns"])
+            spent += min(step.expected_ns, packets * NS_PER_S // step.params["rate_pps"] + step.params["timeout_ns"])
     return spent
 
 

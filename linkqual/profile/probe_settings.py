@@ -9,9 +9,8 @@ from linkqual.errors import InputError
 from linkqual.model import Json
 from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Section, choice, whole
-from linkqual.units import parse_duration_ns, parse_packet_rate, parse_size_bytes
+from linkqual.units import NS_PER_S, parse_duration_ns, parse_packet_rate, parse_size_bytes
 
-NS_PER_S = 10**9
 STAMP_BYTES = 64  # 44 of RFC 8762 and 20 of the Follow-Up Telemetry TLV (RFC 8972 section 4.7)
 MAX_PAYLOAD = 65_507
 _DSCP = {"BE": 0, "LE": 1, "EF": 46, "VA": 44} | {f"CS{n}": 8 * n for n in range(8)}

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from linkqual.errors import UsageError
 from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
+from linkqual.units import NS_PER_S
 from linkqual.wire import stamp
 from linkqual.wire.timestamp import ns_column
 
@@ -29,7 +30,7 @@ _T4 = np.uint8(Stamp.T4_KERNEL)
 _INSTANTS = ("receive_timestamp", "timestamp", "follow_up_timestamp")
 _BLOCK = 8192  # rows looked at in one go when settling
 _MOST_COPIES = 255
-_MOST_TX_DELAY_NS = 1_000_000_000
+_MOST_TX_DELAY_NS = NS_PER_S
 
 Longs = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
