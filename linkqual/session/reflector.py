@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.units import NS_PER_S
 from linkqual.wire import stamp, tlv
 from linkqual.wire.timestamp import ErrorEstimate, ntp_column, ntp_from_ns
 
 _LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
-_NS_PER_S = 1_000_000_000
 _MOST_STAMPS_KEPT = 8192  # kernel TX stamps waiting for a reply to travel in
 _STALE_NS = 50_000_000  # stamps that a burst left behind must not delay those after them for ever
 _SOFTWARE_LOCAL = 2  # RFC 8972 s5.5
@@ -134,11 +134,14 @@ class ReflectorSession:
 
     def arrived(self, first_seq: int, count: int) -> bytes:
         """One bit a sequence number from `first_seq` on, lowest bit first: whether it arrived."""
-        offsets = np.arange(first_seq, first_seq + count) - self.settings.first_seq
-        known = (offsets >= 0) & (offsets < 8 * len(self._bits))
         bits = np.zeros(count, np.uint8)
-        inside = offsets[known]
-        bits[known] = (self._bits[inside >> 3] >> (inside & 7).astype(np.uint8)) & 1
+        first = first_seq - self.settings.first_seq
+        begin, end = max(first, 0), min(first + count, 8 * len(self._bits))
+        if begin < end:  # octets, not numbers one by one: meanwhile no packet is answered
+            octets = self._bits[begin >> 3 : (end + 7) >> 3]
+            skipped = begin & 7
+            known = np.unpackbits(octets, bitorder="little")[skipped : skipped + end - begin]
+            bits[begin - first : end - first] = known
         return np.packbits(bits, bitorder="little").tobytes()
 
     def figures(self) -> dict[str, int]:
@@ -151,7 +154,7 @@ class ReflectorSession:
         """A token bucket of `max_pps`, and the totals."""
         elapsed = 0 if self._filled_ns is None else max(0, now_ns - self._filled_ns)
         self._filled_ns = now_ns
-        self._tokens = min(self._burst, self._tokens + elapsed * self.settings.max_pps / _NS_PER_S)
+        self._tokens = min(self._burst, self._tokens + elapsed * self.settings.max_pps / NS_PER_S)
         left = (self.settings.max_bytes - self.counters.received_bytes) // size
         allowed = max(0, min(wanted, int(self._tokens), self.settings.max_packets - self._admitted, left))
         self._tokens -= allowed

@@ -337,6 +337,7 @@ def test_the_bitmap_grows_and_answers_for_any_stretch() -> None:
     assert reflector.arrived(9, 3) == bytes([0b1])
     assert reflector.arrived(99_999, 2) == bytes([0b10])
     assert reflector.arrived(10**8, 8) == bytes(1)
+    assert reflector.arrived(99_993, 2**24) == bytes([0b1000_0000]) + bytes(2**21 - 1)
     assert reflector.arrived(0, 0) == b""
 
 
