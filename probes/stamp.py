@@ -190,7 +190,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
 
 
 def _request(step: Step) -> dict[str, Any]:
-    chosen = {key: step.params[key] for key in ("rate_pps", "packet_bytes", "dscp") if step.params.get(key) is not None}
+    chosen = {key: step.params[key] for key in ("rate_pps", "packet_bytes") if step.params.get(key) is not None}
     return chosen | {"seconds": step.duration_ns / NS_PER_S * 1.5 + 60, "packets": step.packets}
 
 

@@ -20,6 +20,7 @@ from linkqual.probes.iperf3_output import Report
 from linkqual.errors import HostError, PeerError, WireError
 from linkqual.model import Conditions, Direction, EndConditions, Fault, Json, Measurement, Step, ThroughputResult
 from linkqual.net import child
+from linkqual.net.addresses import bare
 from linkqual.net.control import Control
 from linkqual.watch import Watch
 from linkqual.wire.control import unpacked_text
@@ -239,8 +240,7 @@ def _read(load: _Load, near_text: str, far_text: str | Fault) -> _Block:
 
 
 def _stranger(came: str, expected: str) -> bool:
-    plain = came.removeprefix("::ffff:").partition("%")[0]
-    return bool(plain) and plain != expected.partition("%")[0]
+    return bool(came) and bare(came) != bare(expected)
 
 
 def _stopped(why: str, found: Fault | None) -> Fault:

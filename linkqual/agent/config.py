@@ -18,7 +18,7 @@ class Caps:
     """The most a near end may ask for. What is over is refused with the cap's name, never quietly cut down."""
 
     max_pps: int = 500_000  # packets per second of the reflector
-    max_bytes: int = 10**13  # of all iperf3 tests of one session, both directions
+    max_bytes: int = 10**13  # of one session, probes and iperf3 tests, both directions
     max_seconds: int = 24 * 3600  # of one reflector or one iperf3 test
     max_sessions: int = 1
 

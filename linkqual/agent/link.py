@@ -10,6 +10,7 @@ import socket
 import ssl
 
 from linkqual.errors import HostError, WireError
+from linkqual.net.addresses import numeric
 from linkqual.wire.control import LENGTH_OCTETS, Message, Request, decode, encode, frame_length
 
 BACKLOG = 128
@@ -80,14 +81,6 @@ class Link:
             for name, value in options.items():
                 if hasattr(socket, name):
                     self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def numeric(address: tuple[str, int] | tuple[str, int, int, int]) -> str:
-    """The host of a socket address; a link-local one with its interface."""
-    host = address[0]
-    if len(address) == 4 and address[3] and "%" not in host:
-        return f"{host}%{socket.if_indextoname(address[3])}"
-    return host
 
 
 def listen(address: str, port: int) -> list[socket.socket]:

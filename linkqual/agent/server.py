@@ -22,9 +22,10 @@ from datetime import UTC, datetime
 from linkqual import __version__
 from linkqual.agent.config import AgentConfig
 from linkqual.agent.identity import Identity, load_or_make, make
-from linkqual.agent.link import Link, listen, numeric, own_address
+from linkqual.agent.link import Link, listen, own_address
 from linkqual.agent.session import Session
 from linkqual.errors import WireError
+from linkqual.net.addresses import numeric
 from linkqual.wire.control import MAX_HELLO, PROTOCOLS, Answer, Refusal, Request, checked
 from linkqual.wire.pairing import Peer, checked_token, join_host_port, proof, same
 
@@ -99,14 +100,17 @@ class _Agent:
         self._dropped = 0
 
     async def accept(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
-        """Take connections until `stop` is set."""
+        """Take connections until `stop` is set; an error of ours ends the agent, rather than leave it deaf."""
         accepting = [asyncio.create_task(self._accept(one)) for one in sockets]
+        stopping = asyncio.create_task(stop.wait())
         try:
-            await stop.wait()
+            done, _ = await asyncio.wait((stopping, *accepting), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            for task in accepting:
-                task.cancel()
-            await asyncio.gather(*accepting, return_exceptions=True)
+            for each in (stopping, *accepting):
+                each.cancel()
+            await asyncio.gather(stopping, *accepting, return_exceptions=True)
 
     async def end(self) -> None:
         """Hang up on everybody and wait until everything started for them is gone."""
@@ -118,10 +122,10 @@ class _Agent:
         while True:
             try:
                 connection, address = await asyncio.get_running_loop().sock_accept(listening)
-            except OSError:  # out of descriptors, or gone before it was accepted
+                host = numeric(address)
+            except OSError:  # out of descriptors, or gone, perhaps with its interface, before it was accepted
                 await asyncio.sleep(0.1)
                 continue
-            host = numeric(address)
             self._make_room(host)
             task = asyncio.create_task(self._attend(connection, host))
             self._waiting[task] = host

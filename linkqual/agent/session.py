@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from linkqual.net.trace import Target
 
 Result = TypeVar("Result")
-TRACE_PORT = 33434  # where traceroute has always begun
 TARGET_S = 60
 
 
@@ -124,7 +123,6 @@ class Session:
         packet_bytes: int,
         seconds: float,
         packets: int | None,
-        dscp: int,
         receive_buffer_bytes: int | None,
     ) -> dict[str, Json]:
         from linkqual.net import host
@@ -135,7 +133,9 @@ class Session:
         caps = self._config.caps
         caps.allow("max_pps", rate_pps, "packets a second")
         caps.allow("max_seconds", round(seconds), "seconds")
-        expected = packets or math.ceil(rate_pps * seconds)
+        most = math.ceil(rate_pps * seconds)
+        expected = min(packets or most, most)  # what bounds the reflector's memory must follow from the caps
+        left = self._bytes_left()
         ssid = secrets.randbelow(0xFFFF) + 1
         port = self._free_reflector_port()
 
@@ -149,7 +149,7 @@ class Session:
                 max_pps=caps.max_pps,  # not what was asked: a sender catching up after a stall must not lose packets here
                 max_seconds=math.ceil(seconds),
                 max_packets=2 * expected + 1000,  # copies the line makes are answered too
-                max_bytes=caps.max_bytes,
+                max_bytes=left // 2,  # as many go back
                 clock_error_ns=clock.error_ns,
                 clock_synchronised=clock.synchronised,
             )
@@ -175,15 +175,16 @@ class Session:
         reflector, self._reflector = self._opened(session), None
         self._until.pop("reflector", None)
         self._log("reflector closed")
-        return await self._run(reflector.stop)
+        final: dict[str, Json] = await self._run(reflector.stop)
+        self._moved_bytes += 2 * int(final["counters"]["received_bytes"])
+        return final
 
     async def _iperf3_open(self, seconds: float, streams: int) -> dict[str, Json]:
         if self._iperf3 is not None:
             raise PeerError("this session has an iperf3 server already", "close it first", "state")
         caps = self._config.caps
         caps.allow("max_seconds", round(seconds), "seconds")
-        caps.allow("max_bytes", self._moved_bytes + 1, "bytes in this session")
-        left = caps.max_bytes - self._moved_bytes
+        left = self._bytes_left()
         self._iperf3 = await Iperf3Server.start(self.here, self._config.iperf3_ports, round(seconds), left)
         self._may_run("iperf3", seconds + GRACE_S)
         self._log(f"iperf3 on TCP port {self._iperf3.port}: {streams} streams, {seconds:g} s")
@@ -217,10 +218,10 @@ class Session:
         return asdict(await self._run(follow))
 
     async def _trace_target(self, port: int | None) -> dict[str, Json]:
-        from linkqual.net.trace import Target
+        from linkqual.net.trace import DEFAULT_PORT, Target
 
         await self._close_target()
-        for candidate in [port] if port is not None else range(TRACE_PORT, TRACE_PORT + 100):
+        for candidate in [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + 100):
             target = Target(self.here, candidate, self.near, self._family, seconds=TARGET_S)
             if target.error is None:
                 self._target = target
@@ -262,6 +263,11 @@ class Session:
         if self._reflector is None or session != self._reflector_id:
             raise PeerError("this session has no such reflector", "open one first", "state")
         return self._reflector
+
+    def _bytes_left(self) -> int:
+        """What this session may still move, of probes and iperf3 tests together. PeerError when that is nothing."""
+        self._config.caps.allow("max_bytes", self._moved_bytes + 1, "bytes in this session")
+        return self._config.caps.max_bytes - self._moved_bytes
 
     def _free_reflector_port(self) -> int:
         low, high = self._config.reflector_ports

@@ -58,7 +58,9 @@ def run(
     reflector_ports: Annotated[str, typer.Option(metavar="LOW-HIGH", help="UDP ports of the reflector.")] = "4863-4894",
     iperf3_ports: Annotated[str, typer.Option(metavar="LOW-HIGH", help="TCP ports of iperf3.")] = "5201-5232",
     max_pps: Annotated[int, typer.Option(help="Most probe packets a second.")] = 500_000,
-    max_bytes: Annotated[int, typer.Option(help="Most bytes of all throughput tests of one session.")] = 10**13,
+    max_bytes: Annotated[
+        int, typer.Option(help="Most bytes of one session, probes and throughput, both directions.")
+    ] = 10**13,
     max_seconds: Annotated[int, typer.Option(help="Longest single test.")] = 24 * 3600,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the pairing line and nothing else.")] = False,
 ) -> None:

@@ -26,6 +26,7 @@ from types import TracebackType
 from linkqual import __version__
 from linkqual.errors import PeerError, WireError
 from linkqual.model import Json
+from linkqual.net.addresses import bare, numeric
 from linkqual.wire.control import (
     LENGTH_OCTETS,
     PROTOCOLS,
@@ -56,8 +57,8 @@ class Control:
         self.peer = peer
         self.hello: dict[str, Json] = {}  # the agent's greeting: protocol, version, host, session, near_address, caps
         self.family = connection.family
-        self.near_address = _numeric(connection.getsockname(), connection.family)
-        self.peer_address = _numeric(connection.getpeername(), connection.family)
+        self.near_address = numeric(connection.getsockname())
+        self.peer_address = numeric(connection.getpeername())
         self._socket: ssl.SSLSocket | None = connection
         self._received = bytearray()
         self._next = 0
@@ -67,7 +68,7 @@ class Control:
     def seen_as(self) -> str:
         """The address the agent sees us under, where it is not our own: something on the way translates addresses. "" otherwise."""
         seen = str(self.hello.get("near_address") or "")
-        return seen if seen and _bare(seen) != _bare(self.near_address) else ""
+        return seen if seen and bare(seen) != bare(self.near_address) else ""
 
     @classmethod
     def connect(cls, peer: Peer, timeout_s: float = 10.0, family: int = socket.AF_UNSPEC) -> Control:
@@ -273,17 +274,6 @@ def _fingerprint(connection: ssl.SSLSocket) -> str:
 def _how(error: Exception) -> str:
     """Whether the connection was ended from there, or nothing is heard any more."""
     return "silent" if getattr(error, "errno", None) in _SILENCE or isinstance(error, TimeoutError) else "peer-lost"
-
-
-def _numeric(address: tuple[Json, ...], family: int) -> str:
-    host = str(address[0])
-    if family == socket.AF_INET6 and address[3] and "%" not in host:
-        return f"{host}%{socket.if_indextoname(address[3])}"
-    return host
-
-
-def _bare(address: str) -> str:
-    return address.partition("%")[0].removeprefix("::ffff:")
 
 
 def _reason(error: Exception) -> str:

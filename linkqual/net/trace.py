@@ -22,6 +22,7 @@ from types import TracebackType
 
 from linkqual.errors import WireError
 from linkqual.model import Fault, Hop, Trace
+from linkqual.net.addresses import bare
 from linkqual.net.trace_sockets import PLAIN, Codec, TraceSockets
 from linkqual.session.trace import (
     Answer,
@@ -213,7 +214,7 @@ class Target:
                 data, sender = self._socket.recvfrom(65535)
             except OSError:  # nothing came, or an ICMP error about an answer
                 continue
-            if sender[0].split("%")[0] == self._peer.split("%")[0]:
+            if bare(sender[0]) == bare(self._peer):
                 with contextlib.suppress(WireError, OSError):
                     self._socket.sendto(trace_probe.reply(data), sender)
                     self._left -= 1

@@ -109,7 +109,6 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "packet_bytes": Integer(44, 65507),  # UDP payload, RFC 8762
         "seconds": Number(0.001, 366 * 86400),  # after which the reflector ends by itself
         "packets": Integer(1, MAX_SEQ, optional=True),
-        "dscp": Integer(0, 63, 0),
         "receive_buffer_bytes": Integer(1, 2**31 - 1, optional=True),
     },
     "stamp.counters": {"session": Text(64)},

@@ -204,6 +204,21 @@ def test_caps_are_the_agents(start_agent: Callable[..., Any]) -> None:
         assert refused(control, "iperf3.open", seconds=1).kind == "cap"
 
 
+def test_what_a_reflector_remembers_follows_from_rate_and_time(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from linkqual.net.reflector import Reflector, ReflectorConfig
+
+    start, made = Reflector.start, []
+
+    def seen(config: ReflectorConfig) -> Reflector:
+        made.append(config)
+        return start(config)
+
+    monkeypatch.setattr(Reflector, "start", seen)
+    with Control.connect(agent.peer) as control:
+        control.call("stamp.open", **(STAMP | {"rate_pps": 100, "seconds": 10, "packets": 2**48}))
+    assert made[0].max_packets == 2 * 1000 + 1000
+
+
 def test_caps_and_ports_that_are_none_are_refused() -> None:
     with pytest.raises(UsageError):
         Caps(max_pps=0)
