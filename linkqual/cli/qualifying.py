@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from linkqual.store import Run
 
 DEFAULT_LINE = "clean"
-_BEHIND_THE_LINE = (
-    5  # niceness of both ends: kernel stamps forgive them a late wake-up, the pump that is the line cannot be late
-)
+# Of both ends of an embedded line: kernel stamps forgive them a late wake-up, while the line itself cannot be late.
+_NICENESS = 5
 EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,
     Outcome.FAIL: ExitCode.FAIL,
@@ -164,18 +163,18 @@ def carry_out(asked: Asked, *, judged: bool) -> int:
 def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
     """Inside the isolation: build the line, start an agent at its far end, measure from its near end."""
     from linkqual.lab.network import VirtualLine
+    from linkqual.net import clock
     from linkqual.net.control import Control, Peer
 
     line = prepared.line
     assert line is not None
     with VirtualLine(line) as network:
-        command = ["nice", "-n", str(_BEHIND_THE_LINE), *_agent(network.address(network.far))]
-        agent = network.popen(network.far, command, stdout=subprocess.PIPE, text=True)
+        clock.stand_back(_NICENESS)
+        agent = network.popen(network.far, _agent(network.address(network.far)), stdout=subprocess.PIPE, text=True)
         pairing = agent.stdout.readline() if agent.stdout else ""
         if not pairing:
             raise HostError("the agent of the embedded line did not start", hint="run `linkqual doctor`")
         network.enter(network.near)
-        os.nice(_BEHIND_THE_LINE)
         with contextlib.closing(Control.connect(Peer.parse(pairing))) as control:
             return _measure(asked, prepared, control, f"embedded line {line.name}", judged=judged, truth=network.truth)
 

@@ -6,8 +6,6 @@ the counters are the truth a measurement is checked against. Floor 3.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import os
 import select
@@ -20,6 +18,7 @@ from time import monotonic_ns
 from typing import NoReturn, Protocol
 
 from linkqual.impair import LOST, Impairer
+from linkqual.net import clock
 
 PROTOCOLS = ("udp", "tcp", "icmp", "other")
 # one row of int64 counters a lane: seen, dropped and duplicated by protocol, then these
@@ -30,7 +29,6 @@ _BATCH = 64  # packets read before looking at the clock for those due
 _LARGEST = 65_535
 _FOREVER = 3600 * 10**9
 _LONG_NS, _EARLY_NS = 1_000_000, 150_000
-_PR_SET_TIMERSLACK = 29
 _KINDS = [3] * 256  # IP protocol number -> index in PROTOCOLS
 _KINDS[17], _KINDS[6], _KINDS[1], _KINDS[58] = 0, 1, 2, 2
 _Waiting = tuple[int, int, bytes]  # due, number in the order of arrival, packet
@@ -152,9 +150,9 @@ def spawn(lanes: Sequence[Lane]) -> int:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the lab ends it in order
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
-        with contextlib.suppress(OSError):  # root only; elsewhere the pump is one process among others
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
+        clock.sharpen_timers()
+        if not clock.go_realtime(10):  # root only
+            clock.go_prompt()
         gc.disable()  # no cycles here, and a collection would hold packets up
         run(lanes)
     finally:

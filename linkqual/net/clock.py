@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 import sys
 import time
 
@@ -20,6 +21,9 @@ _CLOCK_MONOTONIC = 1
 _TIMER_ABSTIME = 1
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
+
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # its number among the system calls
+_SLICE_NS = 100_000  # the shortest Linux grants
 
 utc_ns = time.time_ns
 monotonic_ns = time.monotonic_ns
@@ -71,6 +75,24 @@ def go_realtime(priority: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def go_prompt() -> bool:
+    """A short time slice, so that the kernel runs this process soon after it wakes; needs no right, but Linux 6.12.
+
+    False where the kernel knows no such request. sched_setattr(2) has no wrapper in libc: struct sched_attr of 48 octets.
+    """
+    number = _SCHED_SETATTR.get(os.uname().machine)
+    if number is None:
+        return False
+    attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, os.getpriority(os.PRIO_PROCESS, 0), 0, _SLICE_NS, 0, 0)
+    return bool(_libc.syscall(ctypes.c_long(number), 0, attributes, 0) == 0)
+
+
+def stand_back(niceness: int) -> None:
+    """Let others go first, and never push in on waking (SCHED_BATCH); children inherit both."""
+    os.nice(niceness)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _prctl(option: int, value: int) -> None:
