@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from linkqual.probes.bench import Bench
-
 from linkqual.model import Measurement, Step
+from linkqual.probes.bench import Bench
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from linkqual.model import Link, Objective
+from linkqual.errors import InputError, LinkqualError, PeerError
+from linkqual.model import Fault, Link, Objective
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
     from linkqual.records import Records
+
+
+def fault_of(error: LinkqualError, kind: str = "host") -> Fault:
+    """What an error makes of a step. The far end's own words have their kind; `kind` is for what this host lacks."""
+    if isinstance(error, PeerError):
+        kind = error.kind
+    elif isinstance(error, InputError):  # an answer that is none
+        kind = "damaged-output"
+    return Fault(kind, error.message, error.hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ import json
 import time
 from dataclasses import replace
 
-from linkqual.probes.bench import Bench, Progress
-
 from linkqual.errors import PeerError, WireError
 from linkqual.model import Conditions, EndConditions, Fault, Json, Measurement, PathResult, Step, Trace
 from linkqual.net.trace import DEFAULT_PORT, Target, trace
 from linkqual.net.trace_sockets import PLAIN, Codec, raw_permitted
+from linkqual.probes.bench import Bench, Progress, fault_of
 from linkqual.session.symmetry import UNDETERMINED, compare, longer_returns
 from linkqual.wire import trace_json
 
@@ -66,7 +65,7 @@ def _target_port(step: Step, bench: Bench) -> tuple[int, Fault | None]:
     try:
         return int(bench.control.call("trace.target", **({"port": fixed} if fixed else {}))["port"]), None
     except PeerError as error:
-        return fixed or DEFAULT_PORT, Fault(error.kind, error.message, error.hint)
+        return fixed or DEFAULT_PORT, fault_of(error)
     except (KeyError, TypeError, ValueError):
         return fixed or DEFAULT_PORT, Fault("peer-lost", "the agent named no port for the trace", _SAME_VERSION)
 
@@ -120,9 +119,9 @@ def _reverse(step: Step, bench: Bench, forward: Trace) -> Trace:
             )
             return trace_json.decode(answer)
         except PeerError as error:
-            return _failed(forward, Fault(error.kind, error.message, error.hint))
+            return _failed(forward, fault_of(error))
         except WireError as error:
-            return _failed(forward, Fault("damaged-output", error.message, error.hint or _SAME_VERSION))
+            return _failed(forward, replace(fault_of(error), hint=error.hint or _SAME_VERSION))
 
 
 def _failed(forward: Trace, fault: Fault) -> Trace:

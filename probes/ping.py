@@ -12,15 +12,15 @@ import socket
 import time
 import warnings
 
-from linkqual.probes.bench import Bench, Progress
-
 from linkqual.errors import HostError
 from linkqual.model import Fault, Json, Measurement, PingResult, Step
 from linkqual.net import child
+from linkqual.probes.bench import Bench, Progress, fault_of
+from linkqual.stats.loss import unwrapped
+from linkqual.units import NS_PER_S
 
 OVERTIME_S = 10.0  # for the name, the start, and the last answer
 NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
 _EXTRA = re.compile(r"\+(\d+) (duplicates|corrupted|errors)")
 
 
@@ -36,7 +36,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
             tick=_teller(step, bench),
         )
     except HostError as error:
-        fault: Fault | None = Fault("missing-program", error.message, error.hint)
+        fault: Fault | None = fault_of(error, "missing-program")
     else:
         text = ended.output.decode("utf-8", "replace")
         complaint = ended.errors.decode("utf-8", "replace").strip()
@@ -65,8 +65,8 @@ def read(text: str) -> PingResult | Fault:
     if sent is None or received is None:
         return Fault("damaged-output", "ping wrote no closing statistics", _KEPT)
     extras = {name: int(count) for count, name in _EXTRA.findall(text.rpartition("ping statistics")[2])}
-    numbers = unwrapped([int(reply["icmp_seq"]) for reply in replies])
-    answered = set(numbers)
+    numbers = [1, *(int(reply["icmp_seq"]) for reply in replies)]  # counted from 1, in 16 bits
+    answered = set(unwrapped(numbers, bits=16)[1:].tolist())
     return PingResult(
         sent=sent,
         received=received,
@@ -111,15 +111,6 @@ def _teller(step: Step, bench: Bench) -> Json:
         bench.progress(Progress("ping", done, count, left_ns=left_ns))
 
     return tell
-
-
-def unwrapped(numbers: list[int]) -> list[int]:
-    """icmp_seq has 16 bits: the nearest number to the one before (the first is 1)."""
-    found, last = [], 1
-    for number in numbers:
-        last += (number - last + 0x8000) % 0x10000 - 0x8000
-        found.append(last)
-    return found
 
 
 def _ns(milliseconds: float) -> int:

@@ -7,24 +7,22 @@ sending stops as soon as every red line is decided.
 
 from __future__ import annotations
 
-import base64
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-
-from linkqual.probes.backlog import Backlog
-from linkqual.probes.bench import Bench, PacketWriter, Progress
 
 from linkqual.errors import LinkqualError, PeerError
 from linkqual.metrics import METRICS
 from linkqual.model import Conditions, EndConditions, Fault, Histogram, Measurement, StampResult, Step
 from linkqual.net.sender import Sender, SenderConfig
-from linkqual.records import Fate
+from linkqual.probes.backlog import Backlog
+from linkqual.probes.bench import Bench, PacketWriter, Progress, fault_of
+from linkqual.records import Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
 from linkqual.watch import Watch
-from linkqual.wire.control import MAX_ARRIVED
+from linkqual.wire.control import MAX_ARRIVED, text_bytes
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -65,6 +63,7 @@ class _Stream:
     held: list[Records] = field(default_factory=list)
     done: int = 0
     lost: int = 0
+    far_stamped: bool = False  # the far kernel's stamps of its replies came
     told_ns: int = 0
     heard_ns: int = field(default_factory=time.monotonic_ns)
 
@@ -106,6 +105,7 @@ class _Stream:
         self.attribute(rows)
         self.lost += int(((rows["fate"] != Fate.RECEIVED) & (rows["fate"] != Fate.UNSENT)).sum())
         self.done += len(rows)
+        self.far_stamped |= bool((rows["stamps"] & Stamp.T3_KERNEL).any())
         self.writer.write(rows)
         self.summarizer.add(rows)
         self.watch.add(rows)
@@ -122,7 +122,7 @@ class _Stream:
                 answer = self.control.call("stamp.arrived", session=self.session, first=start, count=end - start)
                 within = (rows["seq"] >= start) & (rows["seq"] < end)
                 part = rows[within]
-                attribute(part, start, base64.b64decode(answer["arrived"]))
+                attribute(part, start, text_bytes(str(answer.get("arrived", ""))))
                 rows["fate"][within] = part["fate"]
         except LinkqualError as error:
             self.fault = _fault(error)
@@ -137,7 +137,7 @@ class _Stream:
             self.settle()
 
     def _tell(self) -> None:
-        expected = self.step.expected_ns - int(self.done / self.step.params["rate_pps"] * 1e9)
+        expected = self.step.expected_ns - self.done * NS_PER_S // self.step.params["rate_pps"]
         self.bench.progress(
             Progress("delay and loss", self.done, self.step.packets, lost=self.lost, left_ns=max(0, expected) or None)
         )
@@ -164,9 +164,12 @@ def measure(step: Step, bench: Bench) -> Measurement:
     try:
         sender = Sender.start(_settings(step, bench, opened))
     except LinkqualError as error:
+        _finish(stream)
+        stream.writer.close()
         return failed(_fault(error))
-    stopped_by = _consume(sender, stream, step, bench)
-    report = sender.report()
+    with sender:
+        stopped_by = _consume(sender, stream, step, bench)
+        report = sender.report()
     if report["ended_by"] in _GONE and stream.fault is None:
         stream.fault = _GONE[report["ended_by"]]
     far = _finish(stream)
@@ -185,7 +188,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         family=bench.family_size,
     )
     return Measurement(
-        step, started, time.monotonic_ns() - clock, stamp=result, fault=stream.fault, conditions=_conditions(report, far)
+        step, started, time.monotonic_ns() - clock, stamp=result, fault=stream.fault, conditions=_conditions(report, far, stream.far_stamped)
     )  # fmt: skip
 
 
@@ -258,31 +261,38 @@ def _finish(stream: _Stream) -> dict[str, Any]:
 def _fault(error: LinkqualError) -> Fault:
     if isinstance(error, PeerError) and error.kind == SILENT:
         return Fault(SILENT, _LOST[SILENT], _RESTART)
-    return Fault(error.kind if isinstance(error, PeerError) else "host", error.message, error.hint)
+    return fault_of(error)
 
 
-def _conditions(report: dict[str, Any], far: dict[str, Any]) -> Conditions:
-    """What only the engine knows of both ends: where stamps came from, buffers granted, what its own sockets dropped."""
+def _conditions(report: dict[str, Any], far: dict[str, Any], far_stamped: bool) -> Conditions:
+    """What only the engine knows of both ends: where stamps came from, buffers granted, what its own sockets dropped.
+
+    An end whose process left no word says nothing here. `far_stamped`: T3s of the far kernel came.
+    """
     counters = far.get("counters", {})
-    near_stamps = {"T1": report.get("t1_source", "kernel"), "T4": report.get("t4_source", "kernel")}
-    far_stamps = {"T2": "kernel", "T3": "kernel"} if far else {}
+    near_stamps = {"T1": report.get("t1_source"), "T4": report.get("t4_source")}
+    far_stamps: dict[str, str] = {}
+    if counters:
+        late_read = counters.get("unstamped", 0) >= max(1, counters.get("answered", 0))
+        far_stamps = {"T2": "user" if late_read else "kernel", "T3": "kernel" if far_stamped else "user"}
     return Conditions(
         near=EndConditions(
-            stamps=near_stamps,
+            stamps={stamp: source for stamp, source in near_stamps.items() if source},
             receive_buffer_bytes=report.get("receive_buffer_bytes"),
-            drops=_some("probe socket", report.get("socket_drops")),
+            drops=_socket_drops(report),
             notes=_unsent(report),
         ),
         far=EndConditions(
             stamps=far_stamps,
             receive_buffer_bytes=counters.get("receive_buffer_bytes"),
-            drops=_some("probe socket", counters.get("socket_drops")),
+            drops=_socket_drops(counters),
         ),
     )
 
 
-def _some(name: str, count: int | None) -> dict[str, int]:
-    return {name: count} if count else {}
+def _socket_drops(said: dict[str, Any]) -> dict[str, int]:
+    """By the name `rules.hosts` looks for."""
+    return {"socket_drops": said["socket_drops"]} if said.get("socket_drops") else {}
 
 
 def _unsent(report: dict[str, Any]) -> tuple[str, ...]:

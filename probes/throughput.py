@@ -13,19 +13,18 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-from linkqual.probes import iperf3_output
-from linkqual.probes.bench import Bench, Progress
-from linkqual.probes.iperf3_output import Report
-
 from linkqual.errors import HostError, PeerError, WireError
 from linkqual.model import Conditions, Direction, EndConditions, Fault, Json, Measurement, Step, ThroughputResult
 from linkqual.net import child
 from linkqual.net.addresses import bare
 from linkqual.net.control import Control
+from linkqual.probes import iperf3_output
+from linkqual.probes.bench import Bench, Progress, fault_of
+from linkqual.probes.iperf3_output import Report
+from linkqual.units import NS_PER_S
 from linkqual.watch import Watch
 from linkqual.wire.control import unpacked_text
 
-NS_PER_S = 1_000_000_000
 GONE = ("peer-lost", "silent")  # how a far end leaves: `Control.lost`
 CONNECT_MS = 5000
 OVERTIME_S = 10.0  # for the connection before and the exchange of results after the measured seconds
@@ -83,7 +82,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
     try:
         child.find("iperf3")
     except HostError as error:
-        return measurement(None, Fault("missing-program", error.message, error.hint))
+        return measurement(None, fault_of(error, "missing-program"))
     load = _Load(step, bench, bench.control)
     objectives = tuple(
         one for one in bench.objectives if one.metric == "throughput" and one.direction is step.direction
@@ -139,7 +138,7 @@ def _block(load: _Load, seconds: int) -> _Block:
     try:
         opened = load.control.call("iperf3.open", seconds=whole, streams=load.step.params["streams"])
     except PeerError as error:
-        return _Block(fault=Fault(error.kind, error.message, error.hint))
+        return _Block(fault=fault_of(error))
     try:
         ended = child.run(
             _command(load, int(opened["port"]), whole),
@@ -148,7 +147,7 @@ def _block(load: _Load, seconds: int) -> _Block:
             tick=_teller(load, whole),
         )
     except HostError as error:
-        return _Block(fault=Fault("missing-program", error.message, error.hint))
+        return _Block(fault=fault_of(error, "missing-program"))
     near = ended.output.decode("utf-8", "replace")
     far = _far_document(load, wait_ms=0 if ended.stopped else 3000)
     _keep(load, "near", near)
@@ -201,7 +200,7 @@ def _far_document(load: _Load, wait_ms: int) -> str | Fault:
         closed = load.control.call("iperf3.close", timeout_s=wait_ms / 1000 + CLOSE_S, wait_ms=wait_ms)
         document = unpacked_text(str(closed.get("output", "")))
     except PeerError as error:
-        return Fault(error.kind, error.message, error.hint)
+        return fault_of(error)
     except WireError as error:
         return Fault("iperf3-cut", f"the far end's iperf3 document is damaged: {error.message}")
     _keep(load, "far", document)

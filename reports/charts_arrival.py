@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+
+from linkqual.model import Direction, LossEvent, Measurement, Objective
 from linkqual.reports import series
 from linkqual.reports.drawing import ROWS, Ink, figure
 from linkqual.reports.marks import COLOURS, Picture, few, layered, level, line, scale, x_axis
-
-from linkqual.model import Direction, LossEvent, Measurement, Objective
 from linkqual.units import format_count, format_rate
 
 # ---- loss

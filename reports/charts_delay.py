@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+
+from linkqual.metrics import quantile as quantile_of
+from linkqual.model import Direction, Objective, Slice, StampResult
 from linkqual.reports import series
 from linkqual.reports.drawing import NARROW, Ink, Rows, figure
 from linkqual.reports.marks import COLOURS, DASHES, Picture, few, layered, level, line, scale, x_axis, y_axis
 from linkqual.reports.wording import number
-
-from linkqual.metrics import quantile as quantile_of
-from linkqual.model import Direction, Objective, Slice, StampResult
 from linkqual.units import format_duration
 
 _PLACES = (0.0, series.nines(0.5), 1.0, 2.0, 3.0, 4.0)

@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from linkqual.reports import wording
-from linkqual.reports.inert import inert
-from linkqual.reports.sections import sections
 from markupsafe import Markup, escape
 
 from linkqual import units
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Outcome, Qualification
+from linkqual.reports import wording
+from linkqual.reports.inert import inert
+from linkqual.reports.sections import sections
 
 
 def render(q: Qualification) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
-from linkqual.reports.drawing import NARROW, ROWS, Ink, Rows
 from markupsafe import Markup
 
 from linkqual.model import Direction
+from linkqual.reports.drawing import NARROW, ROWS, Ink, Rows
 
 COLOURS = {Direction.FORWARD: Ink.FORWARD, Direction.REVERSE: Ink.REVERSE, Direction.ROUND_TRIP: Ink.ROUND}
 DASHES: dict[Direction, list[int]] = {Direction.FORWARD: [], Direction.REVERSE: [7, 3], Direction.ROUND_TRIP: []}

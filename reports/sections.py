@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from linkqual.reports import charts_arrival, charts_delay, surroundings, wording
-from linkqual.reports.marks import Picture
-from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
-from linkqual.reports.truth import truth
-
 from linkqual.metrics import METRICS
 from linkqual.metrics import quantile as quantile_of
 from linkqual.model import (
@@ -20,6 +15,10 @@ from linkqual.model import (
     Qualification,
     StampResult,
 )
+from linkqual.reports import charts_arrival, charts_delay, surroundings, wording
+from linkqual.reports.marks import Picture
+from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
+from linkqual.reports.truth import truth
 from linkqual.stats import tally
 from linkqual.stats.histogram import quantile
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
+from linkqual.model import Qualification
 from linkqual.reports.inert import inert
 from linkqual.reports.wording import among_lost, findings_of, unit_of
-
-from linkqual.model import Qualification
 
 COLUMNS = (
     "run", "line", "metric", "statistic", "direction", "required", "outcome", "value", "low", "high", "confidence",

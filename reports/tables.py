@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from linkqual.reports import series, wording
-
 from linkqual.metrics import METRICS
 from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, ThroughputResult, Trace
+from linkqual.reports import series, wording
 from linkqual.stats.histogram import mean, quantile
 
 QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from linkqual.reports import wording
-from linkqual.reports.cells import pad, widths, wrap
-from linkqual.reports.inert import inert, plain
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
+from linkqual.reports import wording
+from linkqual.reports.cells import pad, widths, wrap
+from linkqual.reports.inert import inert, plain
 from linkqual.units import format_duration
 
 MINIMUM_WIDTH = 40

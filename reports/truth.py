@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from linkqual.reports.wording import named_value, readable_name
-
 from linkqual.model import Qualification
+from linkqual.reports.wording import named_value, readable_name
 from linkqual.units import format_count
 
 WAYS = ("forward", "reverse")

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from linkqual.probes.bench import Bench
 
 from linkqual import runner, store
 from linkqual.model import Link, Measurement, Outcome, Plan, Profile, Step
 from linkqual.net import host
+from linkqual.probes.bench import Bench
 
 from .rules.test_clocks import GOOD, JITTER, between_clocks, measured
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from linkqual.probes import path as path_probe
-from linkqual.probes.bench import Bench
 
 from linkqual.errors import PeerError
 from linkqual.model import Step, Trace
@@ -19,6 +17,8 @@ from linkqual.net import trace_sockets
 from linkqual.net.trace import Target, trace
 from linkqual.net.trace_scapy import SCAPY
 from linkqual.net.trace_sockets import PLAIN, Codec
+from linkqual.probes import path as path_probe
+from linkqual.probes.bench import Bench
 from linkqual.session.symmetry import compare
 from linkqual.wire import trace_json
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from linkqual.probes.bench import Bench, Progress
 
 from linkqual.net.control import Control
+from linkqual.probes.bench import Bench, Progress
 from linkqual.wire.pairing import Peer
 
 SCRIPT = """

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linkqual.probes.iperf3_output import Report, fault_of, known_wrong, read
 
 from linkqual.model import Fault
+from linkqual.probes.iperf3_output import Report, fault_of, known_wrong, read
 
 
 def stream(start: float, seconds: float, bps: float, sender: bool = False, **more: Any) -> dict[str, Any]:

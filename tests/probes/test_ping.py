@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import pytest
-from linkqual.probes import ping
-from linkqual.probes.bench import Bench
 
 from linkqual.model import Fault, PingResult, Step
+from linkqual.probes import ping
+from linkqual.probes.bench import Bench
 
 
 def step(**params: Any) -> Step:

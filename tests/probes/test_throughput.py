@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from linkqual.probes import throughput
-from linkqual.probes.bench import Bench
 
 from linkqual.model import Direction, Measurement, Objective, Outcome, Relation, Step
+from linkqual.probes import throughput
+from linkqual.probes.bench import Bench
 
 pytestmark = pytest.mark.loopback
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import linkqual.profiles as shipped
 import pytest
 
+import linkqual.profiles as shipped
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Link, Plan, Profile, Step, family_size
 from linkqual.plan import PlanOptions, as_json, describe, make

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import linkqual.profiles as shipped
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import linkqual.profiles as shipped
 from linkqual.errors import InputError, UsageError
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Objective, Profile, Relation

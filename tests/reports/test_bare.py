@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from linkqual.reports import FORMATS, html, render, terminal
 
 from linkqual import model as m
+from linkqual.reports import FORMATS, html, render, terminal
 
 from .measured import PATH, PING, REVERSE, STAMP, throughput_step
 from .samples import SAMPLES

@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from linkqual.reports import drawing, html, wording
-from linkqual.reports.inert import inert
 
 from linkqual.model import Outcome
+from linkqual.reports import drawing, html, wording
+from linkqual.reports.inert import inert
 
 from .golden import matches
 from .samples import SAMPLES

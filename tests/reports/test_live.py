@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from linkqual.probes.bench import Progress
 
 from linkqual.live import PLAIN_S, REDRAW_S, Live, is_terminal, line
+from linkqual.probes.bench import Progress
 from linkqual.units import NS_PER_S
 
 HALF = Progress("stamp", 166_429, 332_858, lost=2, left_ns=8 * NS_PER_S, text="20 kpps")

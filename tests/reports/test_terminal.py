@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from linkqual.reports import terminal, wording
 from rich.cells import cell_len
 
 from linkqual.model import Outcome
+from linkqual.reports import terminal, wording
 
 from .golden import matches
 from .samples import SAMPLES

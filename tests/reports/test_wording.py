@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from linkqual import reports
+from linkqual.model import Conditions, Direction, Estimate, Objective, Relation, Slice
 from linkqual.reports import series, sheet, surroundings, terminal, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.reports.tables import HopRow, hops
 from linkqual.reports.truth import truth
-from rich.cells import cell_len
-
-from linkqual import reports
-from linkqual.model import Conditions, Direction, Estimate, Objective, Relation, Slice
 
 from .measured import CONDITIONS, hop, path
 from .samples import SAMPLES
