@@ -79,6 +79,11 @@ def test_counters_of_32_bits_may_wrap():
     assert loss.unwrapped([]).size == 0
 
 
+def test_a_counter_of_16_bits_wraps_and_a_late_answer_stays_where_it_belongs() -> None:
+    seen = [1, 2, 30_000, 60_000, 65_535, 0, 1, 65_534, 3]
+    assert loss.unwrapped(seen, bits=16).tolist() == [1, 2, 30_000, 60_000, 65_535, 65_536, 65_537, 65_534, 65_539]
+
+
 def test_no_reply_leaves_everything_unattributed():
     found = loss.directional([], [], sent=7)
     assert (found.forward, found.reverse, found.unattributed, found.received) == (0, 0, 7, 0)

@@ -1,0 +1,42 @@
+"""What the stamp probe says of both ends, and what it leaves behind when it cannot begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from linkqual.model import Step
+from linkqual.probes import stamp
+
+STEP = Step(
+    "stamp",
+    "stamp",
+    {"rate_pps": 1000, "packet_bytes": 64, "timeout_ns": 200_000_000, "enough": 50, "fixed": True},
+    packets=50,
+    duration_ns=1_000_000_000,
+    expected_ns=1_000_000_000,
+)
+
+
+@pytest.mark.loopback
+def test_a_sender_that_cannot_begin_leaves_no_reflector_behind(far_end: Any) -> None:
+    refused = stamp.measure(STEP, replace(far_end.bench(), near_address="192.0.2.99"))
+    assert refused.fault is not None
+    assert refused.fault.kind == "host"
+    measured = stamp.measure(STEP, far_end.bench())
+    assert measured.fault is None
+    assert measured.stamp is not None
+    assert measured.stamp.summary.received == 50
+    assert measured.conditions.near.stamps == {"T1": "kernel", "T4": "kernel"}
+    assert measured.conditions.far.stamps == {"T2": "kernel", "T3": "kernel"}
+
+
+def test_an_end_that_left_no_word_is_not_said_to_have_stamped_in_its_kernel() -> None:
+    said = stamp._conditions({"ended_by": "died", "sent": 7}, {}, far_stamped=False)
+    assert (said.near.stamps, said.far.stamps, said.near.drops) == ({}, {}, {})
+    counted = {"answered": 10, "unstamped": 10, "socket_drops": 3}
+    said = stamp._conditions({"t1_source": "user"}, {"counters": counted}, far_stamped=False)
+    assert (said.near.stamps, said.far.stamps) == ({"T1": "user"}, {"T2": "user", "T3": "user"})
+    assert said.far.drops == {"socket_drops": 3}
