@@ -180,7 +180,7 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
 
 
 def _agent(address: str) -> list[str]:
-    return [sys.executable, "-m", "linkqual", "agent", "--ephemeral", "--bind", address, "--quiet"]
+    return [sys.executable, "-P", "-m", "linkqual", "agent", "--ephemeral", "--bind", address, "--quiet"]
 
 
 def _measure(
