@@ -16,11 +16,13 @@ from pathlib import Path
 
 from linkqual.model import Json
 from linkqual.net import abilities, host
+from linkqual.probes import iperf3_output
 from linkqual.units import format_duration, format_size
 
 _LEAST_BUFFER = 4 << 20
 _LEAST_DISK = 1 << 30
 _CLOCK_GOAL_NS = 1_000_000
+_IPERF3_SOUND = (3, 5)  # what is wrong with older ones touches the rates themselves
 
 
 class State(StrEnum):
@@ -135,27 +137,15 @@ def _python() -> Check:
     return Check("python", State.OK, found, "runs linkqual", needed=True)
 
 
-# What iperf3's own release notes and tracker say of old versions: (fixed in, what is wrong before it).
-_IPERF3_FAULTS = (
-    ((3, 5), "counts data that arrives after the end of a test: reverse results are too high"),
-    ((3, 14), "results are wrong where --omit is used, and a failed run exits with 0 (linkqual uses neither)"),
-    ((3, 16), "all streams share one thread: many streams are bound by one core, not by the line"),
-    ((3, 17), "no --json-stream: seconds are known only after a block has ended"),
-)
-
-
 def _iperf3() -> Check:
     version = host.iperf3_version()
     mend = Mend.packages("iperf3", "iperf3")
     if version is None:
         return Check("iperf3", State.MISSING, "not installed", "no throughput can be measured", mend, needed=True)
-    numbers = tuple(int(part) for part in version.split("+")[0].split("-")[0].split(".")[:2] if part.isdigit())
-    faults = [f"before {fixed[0]}.{fixed[1]} {what}" for fixed, what in _IPERF3_FAULTS if numbers < fixed]
-    wrong = numbers < (3, 5)
-    means = "; ".join(faults) or "measures TCP throughput"
-    return Check(
-        "iperf3", State.LIMITED if wrong or faults else State.OK, version, means, mend if wrong else Mend(), needed=True
-    )
+    faults = iperf3_output.known_wrong(version)
+    old = (iperf3_output.number(version) or _IPERF3_SOUND) < _IPERF3_SOUND
+    state, means = State.LIMITED if faults else State.OK, "; ".join(faults) or "measures TCP throughput"
+    return Check("iperf3", state, version, means, mend if old else Mend(), needed=True)
 
 
 def _program(name: str, program: str, purpose: str, mend: Mend) -> Check:

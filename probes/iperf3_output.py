@@ -117,11 +117,16 @@ def fault_of(error: str) -> Fault:
 
 def known_wrong(version: str) -> tuple[str, ...]:
     """What is known to be wrong in that version; empty for one without known faults or of unknown number."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if not match:
+    found = number(version)
+    if found is None:
         return ()
-    number = int(match[1]), int(match[2])
-    return tuple(f"iperf3 {version}: {what}" for since, until, what in KNOWN_WRONG if since <= number < until)
+    return tuple(f"iperf3 {version}: {what}" for since, until, what in KNOWN_WRONG if since <= found < until)
+
+
+def number(version: str) -> tuple[int, int] | None:
+    """(3, 12) of "3.12-mt"."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _document(text: str) -> dict[str, Json] | Fault:

@@ -149,20 +149,3 @@ def _stamped(sock: socket.socket, flags: int) -> bool:
             seconds = array.array("q", data[:8])
             return seconds[0] > 0
     return False
-
-
-def capabilities() -> dict[str, bool]:
-    """All of it as one table of yes and no."""
-    entered, works = namespaces()
-    granted = buffers()
-    seen = stamps()
-    return {
-        "raw_sockets": raw_sockets(),
-        "net_admin": net_admin(),
-        "namespaces": entered,
-        **{f"namespace_{word}": word in works for word in ("veth", "tbf", "nft", "tun")},
-        "force_buffers": granted.forced is not None,
-        "stamps_tx": "tx" in seen,
-        "stamps_rx": "rx" in seen,
-        "ipv6": stamps("::1") != frozenset(),
-    }

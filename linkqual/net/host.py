@@ -203,13 +203,11 @@ def boot_id() -> str:
 # ---- everything a result says of this end
 
 
-def conditions(receive_buffer_bytes: int | None = None, stamps: dict[str, str] | None = None) -> EndConditions:
-    """This end as it stands in a document. Drops are left empty: they are an increase, known only after a step."""
+def conditions() -> EndConditions:
+    """This end as it stands in a document, without what only a step knows: drops are an increase, stamps and buffers a socket's."""
     return EndConditions(
         host=platform.node(),
         platform=f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} CPUs",
         versions=versions(),
         clock=clock_state(),
-        stamps=stamps or {},
-        receive_buffer_bytes=receive_buffer_bytes,
     )

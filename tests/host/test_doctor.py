@@ -75,12 +75,13 @@ def test_without_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     ("version", "state", "said"),
     [
         (None, State.MISSING, "no throughput can be measured"),
-        ("3.1.3", State.LIMITED, "before 3.5 counts data that arrives after the end"),
-        ("3.9", State.LIMITED, "before 3.16 all streams share one thread"),
-        ("3.12", State.LIMITED, "before 3.16 all streams share one thread"),
-        ("3.16", State.LIMITED, "before 3.17 no --json-stream"),
-        ("3.17.1+", State.OK, "measures TCP throughput"),
+        ("3.1.3", State.LIMITED, "iperf3 3.1.3: totals count data that came after the end"),
+        ("3.9", State.LIMITED, "iperf3 3.9: all streams share one thread"),
+        ("3.12", State.LIMITED, "iperf3 3.12: all streams share one thread"),
+        ("3.16", State.LIMITED, "may crash when its threads end"),
+        ("3.17.1+", State.LIMITED, "--get-server-output overflows"),
         ("3.20", State.OK, "measures TCP throughput"),
+        ("3.18", State.OK, "measures TCP throughput"),
         ("4.0-beta1", State.OK, "measures TCP throughput"),
     ],
 )
