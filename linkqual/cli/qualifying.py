@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from linkqual.store import Run
 
 DEFAULT_LINE = "clean"
-# Of both ends of an embedded line: kernel stamps forgive them a late wake-up, while the line itself cannot be late.
+# Of both ends of an embedded line whose pumps have no real-time priority: kernel stamps forgive them a late wake-up, while the line itself cannot be late.
 _NICENESS = 5
 EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,
@@ -92,10 +92,11 @@ def options(asked: Asked) -> PlanOptions:
     """What the command line changes in the plan."""
     from linkqual import units
     from linkqual.plan import PlanOptions
+    from linkqual.profile.probe_settings import read_stamp_rate
 
     return PlanOptions(
-        rate_pps=_given("--rate", asked.rate, units.parse_packet_rate),
-        packets=_given("--packets", asked.packets, units.parse_packet_rate),
+        rate_pps=_given("--rate", asked.rate, read_stamp_rate),
+        packets=_given("--packets", asked.packets, _packets),
         duration_ns=_given("--duration", asked.duration, units.parse_duration_ns),
         streams=_given("--streams", asked.streams, _streams),
         max_rate_bps=_given("--max-rate", asked.max_rate, units.parse_rate_bps),
@@ -123,8 +124,17 @@ def count(option: str, value: str) -> int:
     """ "2M", "400k", "1000000": a number above 0. UsageError names the option."""
     from linkqual.units import parse_packet_rate
 
-    number: int = _given(option, value, parse_packet_rate)
+    number: int = _given(option, value, _packets if option == "--packets" else parse_packet_rate)
     return number
+
+
+def _packets(text: object) -> int:
+    from linkqual.units import parse_packet_rate
+
+    try:
+        return parse_packet_rate(text)
+    except InputError:
+        raise InputError(f"{text!r} is no number of packets", hint="write it like 2M, 400k or 1000000") from None
 
 
 def _streams(text: object) -> tuple[int, ...]:
@@ -169,7 +179,8 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
     line = prepared.line
     assert line is not None
     with VirtualLine(line) as network:
-        clock.stand_back(_NICENESS)
+        if not clock.realtime_allowed():  # neither are the pumps'
+            clock.stand_back(_NICENESS)
         agent = network.popen(network.far, _agent(network.address(network.far)), stdout=subprocess.PIPE, text=True)
         pairing = agent.stdout.readline() if agent.stdout else ""
         if not pairing:

@@ -77,6 +77,14 @@ def go_realtime(priority: int) -> bool:
     return True
 
 
+def realtime_allowed() -> bool:
+    """Whether `go_realtime` would be granted; this process stays as it is."""
+    granted = go_realtime(1)
+    if granted:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return granted
+
+
 def go_prompt() -> bool:
     """A short time slice, so that the kernel runs this process soon after it wakes; needs no right, but Linux 6.12.
 
