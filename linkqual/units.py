@@ -165,12 +165,3 @@ def format_instant(ns: int, zone: tzinfo = UTC) -> str:
     offset = moment.strftime("%z")
     tail = "Z" if zone is UTC else f"{offset[:3]}:{offset[3:5]}"
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}{tail}"
-
-
-def parse_instant_ns(text: str) -> int:
-    """UTC nanoseconds of an RFC 3339 instant; the inverse of `format_instant`."""
-    match = re.fullmatch(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
-    if not match:
-        raise InputError(f"{text!r} is no instant", hint="write it like 2026-11-30T07:17:56.5Z")
-    moment = datetime.fromisoformat(match[1] + match[3].replace("Z", "+00:00"))
-    return int(moment.timestamp()) * NS_PER_S + int((match[2] or "0").ljust(9, "0"))

@@ -130,11 +130,6 @@ def budget_ns(target: str | Decimal, window_ns: int) -> Fraction:
     return (1 - fraction(target)) * window_ns
 
 
-def availability_of_downtime(down_ns: int, window_ns: int) -> Fraction:
-    """The inverse: availability of a window with so much downtime."""
-    return 1 - Fraction(down_ns, window_ns)
-
-
 class Standing(StrEnum):
     """What a window says of a target. There is no "proven": see `confidence.outage_rate_bounds`."""
 

@@ -126,11 +126,6 @@ def trials_to_decide(k: float, n: int, limit: float, confidence: float = 0.95) -
     return n if high == n else _first(decided, max(high // 2, n), high)
 
 
-def pass_probability(true_ratio: float, n: int, allowed: int) -> float:
-    """Chance that a line with this ratio shows at most `allowed` bad trials in n: the power of a plan."""
-    return float(special.bdtr(allowed, n, true_ratio))
-
-
 # ---- quantiles
 
 

@@ -70,44 +70,35 @@ def inter_period_lengths(lost_seq: npt.ArrayLike) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Gilbert:
-    """A chain of a good and a bad state. `p`: good to bad, `r`: bad to good, `h`: chance of delivery in the bad state."""
+    """A chain of a good state, in which nothing is lost, and a bad one, in which all is. `p`: good to bad, `r`: bad to good."""
 
     p: float
     r: float
-    h: float = 0.0
 
     @property
     def loss_ratio(self) -> float:
         """In the long run."""
-        return (1 - self.h) * self.p / (self.p + self.r)
+        return self.p / (self.p + self.r)
 
     @property
     def mean_burst(self) -> float:
-        """Packets the bad state lasts on average; with h = 0 the mean loss period."""
+        """The mean loss period."""
         return 1 / self.r
 
     @property
     def design_effect(self) -> float:
-        """Variance of the loss ratio against independent losses, (1 + rho) / (1 - rho) with rho = 1 - p - r; for h = 0."""
+        """Variance of the loss ratio against independent losses, (1 + rho) / (1 - rho) with rho = 1 - p - r."""
         return (2 - self.p - self.r) / (self.p + self.r)
 
 
 def gilbert(bad: npt.ArrayLike) -> Gilbert | None:
-    """The simple Gilbert model (h = 0) of trials in order, by counting transitions; None unless both states are left at least once."""
+    """The simple Gilbert model of trials in order, by counting transitions; None unless both states are left at least once."""
     column = np.asarray(bad, np.bool_)
     here, following = column[:-1], column[1:]
     broke, mended = int((~here & following).sum()), int((here & ~following).sum())
     if not broke or not mended:
         return None
     return Gilbert(p=broke / int((~here).sum()), r=mended / int(here.sum()))
-
-
-def gilbert_moments(a: float, c1: float, d: float) -> Gilbert:
-    """Gilbert's three-parameter fit (1960): a = P(1), c1 = P(1|1), d = P(111) / (P(101) + P(111)) of the loss sequence."""
-    stay = (a * d - c1 * c1) / (2 * a * d - c1 * (a + d))
-    r = 1 - stay
-    h = 1 - c1 / stay
-    return Gilbert(p=a * r / (1 - h - a), r=r, h=h)
 
 
 # ---- direction of loss from the numbers in the replies

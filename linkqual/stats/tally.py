@@ -2,7 +2,7 @@
 
 Losses come in bursts, and a burst is one accident, not many. So beside the ratio of bad trials we keep the *events*: runs of bad
 trials, or clusters with fewer than `gap` good ones between two bad ones. From the sizes L of the events follow the design effect
-E[L^2] / E[L] (by how much fewer independent trials there were) and a bound of the mean size. Floor 1, pure.
+E[L^2] / E[L] (by how much fewer independent trials there were); `stats.boundaries` bounds the mean size. Floor 1, pure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linkqual.model import Tally
-from linkqual.stats.confidence import outage_rate_bounds, ratio_interval, ratio_lower, ratio_upper
+from linkqual.stats.confidence import outage_rate_bounds, ratio_interval
 
 FEW_EVENTS = 5  # below, the sizes seen say too little about the sizes to come
-RESAMPLES = 2000
 
 Bools = npt.NDArray[np.bool_]
 
@@ -110,38 +109,6 @@ def effective(t: Tally, assumed: float = 1.0) -> tuple[float, float]:
     return t.bad / divisor, t.n / divisor
 
 
-def _means(t: Tally, seed: int) -> npt.NDArray[np.float64]:
-    """Bootstrap: means of as many events drawn from the events seen, with replacement."""
-    sizes = np.array(list(event_sizes(t)), dtype=np.float64)
-    counts = np.array(list(event_sizes(t).values()), dtype=np.float64)
-    m = events(t)
-    drawn = np.random.default_rng(seed).multinomial(m, counts / m, size=RESAMPLES)
-    means: npt.NDArray[np.float64] = drawn @ sizes / m
-    return means
-
-
-def burst_bound(t: Tally, assumed: float = 1.0, confidence: float = 0.95, seed: int = 0) -> float:
-    """Upper bound of the mean size of an event.
-
-    While fewer than FEW_EVENTS were seen: what is assumed, or the mean seen if that is more. From then on the larger of the
-    bootstrap bound and, for sizes that are all alike or few, the bound of a geometric size (a burst goes on with a fixed
-    chance; the chance that a bad trial is its burst's last is a proportion of m in `bad`).
-    """
-    m = events(t)
-    seen = t.bad / m if m else 0.0
-    if m < FEW_EVENTS:
-        return max(assumed, seen)
-    drawn = float(np.quantile(_means(t, seed), confidence))
-    return max(drawn, min(1 / ratio_lower(m, t.bad, confidence), float(max(event_sizes(t))) + 1), seen)
-
-
-def burst_floor(t: Tally, confidence: float = 0.95, seed: int = 0) -> float:
-    """Lower bound of the mean size of an event, at least 1: what a proof of *too much* loss may rely on."""
-    if events(t) < FEW_EVENTS:
-        return 1.0
-    return max(1.0, float(np.quantile(_means(t, seed), 1 - confidence)))
-
-
 @dataclass(frozen=True, slots=True)
 class LossInterval:
     """A two-sided interval of the ratio of bad trials, and how it was made: "exact", "effective sample" or "events"."""
@@ -172,9 +139,3 @@ def interval(t: Tally, confidence: float = 0.95, assumed: float = 1.0) -> LossIn
     if divisor == 1.0:
         return LossInterval(*ratio_interval(t.bad, t.n, confidence), "exact")
     return LossInterval(*ratio_interval(t.bad / divisor, t.n / divisor, confidence), "effective sample", divisor)
-
-
-def ratio_upper_burst(t: Tally, confidence: float = 0.95, assumed: float = 1.0) -> float:
-    """One-sided upper bound of the ratio of bad trials on the effective sample."""
-    k, n = effective(t, assumed)
-    return ratio_upper(k, n, confidence)

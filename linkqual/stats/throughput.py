@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
 
 from linkqual.stats.confidence import quantile_ranks
 from linkqual.stats.histogram import quantile_rank
@@ -24,7 +23,6 @@ TCP_HEADER_BYTES = 20
 TIMESTAMPS_BYTES = 12  # the option with its padding, RFC 7323
 
 RENO = math.sqrt(1.5)  # Mathis et al. 1997: one ACK a packet
-RENO_DELAYED_ACK = math.sqrt(0.75)
 CUBIC_C, CUBIC_BETA = 0.4, 0.7
 
 
@@ -62,22 +60,17 @@ def window_limit(window_bytes: float, rtt_ns: float) -> float:
     return window_bytes * 8 * NS_PER_S / rtt_ns
 
 
-def connections_needed(rate_bps: float, rtt_ns: float, window_bytes: float) -> int:
-    """Connections with this window that fill the line (RFC 6349 section 5.1)."""
-    return math.ceil(bdp_bytes(rate_bps, rtt_ns) / window_bytes)
-
-
 # ---- loss
 
 
-def reno_window(loss: float, factor: float = RENO) -> float:
+def reno_window(loss: float) -> float:
     """Average congestion window in segments of a Reno flow; `loss` is the rate of loss *events*."""
-    return factor / math.sqrt(loss)
+    return RENO / math.sqrt(loss)
 
 
-def mathis(mss: int, rtt_ns: float, loss: float, factor: float = RENO) -> float:
+def mathis(mss: int, rtt_ns: float, loss: float) -> float:
     """Rate of one Reno flow that loss alone limits (Mathis et al. 1997)."""
-    return window_limit(mss * reno_window(loss, factor), rtt_ns)
+    return window_limit(mss * reno_window(loss), rtt_ns)
 
 
 def cubic_window(loss: float, rtt_ns: float) -> float:
@@ -89,34 +82,6 @@ def cubic_window(loss: float, rtt_ns: float) -> float:
 def cubic(mss: int, rtt_ns: float, loss: float) -> float:
     """Rate of one CUBIC flow that loss alone limits."""
     return window_limit(mss * cubic_window(loss, rtt_ns), rtt_ns)
-
-
-def loss_allowed(mss: int, rtt_ns: float, rate_bps: float, factor: float = RENO) -> float:
-    """Largest rate of loss events at which one Reno flow still fills the line: the inverse of `mathis`."""
-    return (factor * window_limit(mss, rtt_ns) / rate_bps) ** 2
-
-
-def flows_needed(mss: int, rtt_ns: float, rate_bps: float, loss: float) -> int:
-    """Parallel Reno flows that fill the line at this rate of loss events."""
-    return math.ceil(rate_bps / mathis(mss, rtt_ns, loss))
-
-
-# ---- RFC 6349 section 4
-
-
-def transfer_time_ratio(actual_ns: float, ideal_ns: float) -> float:
-    """Section 4.1: actual over ideal transfer time; 1.0 is best."""
-    return actual_ns / ideal_ns
-
-
-def tcp_efficiency(transmitted: int, retransmitted: int) -> float | None:
-    """Section 4.2: share of what was sent that needed no retransmission; None when nothing was sent."""
-    return (transmitted - retransmitted) / transmitted if transmitted else None
-
-
-def buffer_delay(mean_rtt_ns: float, baseline_rtt_ns: float) -> float:
-    """Section 4.3: how much longer the round trip takes under load, as a share of the baseline."""
-    return (mean_rtt_ns - baseline_rtt_ns) / baseline_rtt_ns
 
 
 # ---- seconds of goodput
@@ -134,11 +99,6 @@ def seconds_interval(bps: Sequence[float], q: float, confidence: float = 0.95) -
     return (None if low is None else ordered[low - 1]), (None if high is None else ordered[high - 1])
 
 
-def seconds_under(bps: Sequence[float], limit: float) -> int:
-    """Seconds that fell short: the bad trials of "pX at least `limit`"."""
-    return sum(rate < limit for rate in bps)
-
-
 def mean_rate(bps: Sequence[float]) -> float | None:
     """Mean of the seconds."""
     return math.fsum(bps) / len(bps) if bps else None
@@ -151,8 +111,3 @@ def variation_coefficient(bps: Sequence[float]) -> float | None:
         return None
     variance = math.fsum((rate - mean) ** 2 for rate in bps) / (len(bps) - 1)
     return math.sqrt(variance) / mean
-
-
-def share_of_allowed(goodput_bps: float, allowed_bps: float) -> Decimal:
-    """Goodput as a share of what the headers allow, to four digits: 9.41 of 9.4148 Gbit/s is 0.9995, the whole of it."""
-    return Decimal(goodput_bps / allowed_bps).quantize(Decimal("0.0001"))

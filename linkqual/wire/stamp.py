@@ -220,14 +220,6 @@ def request_template(
     return np.frombuffer(base + tlv.encode(tlvs), np.uint8)
 
 
-def is_own_request(rows: Rows, ssid: int) -> Mask:
-    """Which rows are requests of our own layout and session: that SSID, a valid Error Estimate, Follow-Up at octet 44."""
-    mine: Mask = (rows["ssid"] == ssid) & ((rows["error"] & 0xFF) != 0)
-    if "follow_up" in (rows.dtype.names or ()):
-        mine &= rows["follow_up"] == FOLLOW_UP_REQUEST
-    return mine
-
-
 def reflect(
     buffer: Packets,
     *,

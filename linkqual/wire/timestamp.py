@@ -185,11 +185,6 @@ class ErrorEstimate:
         return self.synchronised * _S | self.form * _Z | self.scale << 8 | self.multiplier
 
     @property
-    def error_s(self) -> float:
-        """Seconds, from 0.23 ns to 17,000 years."""
-        return self.multiplier * 2.0 ** (self.scale - 32)
-
-    @property
     def error_ns(self) -> int:
         """Nanoseconds, rounded up: a bound stays a bound."""
         return -((-self.multiplier * NS_PER_S << self.scale) >> 32)

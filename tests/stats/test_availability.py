@@ -36,7 +36,6 @@ def test_an_availability_is_a_percentage_or_a_ratio():
     for wrong in ("101", "-1"):
         with pytest.raises(ValueError, match="no availability"):
             a.fraction(wrong)
-    assert a.availability_of_downtime(4_320_000_000, DAY) == Fraction(99_995, 100_000)
 
 
 def seconds_of(text: str, per_second: int = 10) -> tuple[np.ndarray, np.ndarray]:

@@ -144,20 +144,6 @@ def test_trials_to_decide_a_good_line_and_one_on_the_limit():
     assert c.trials_to_decide(0, 0, 1e-5) == 299_572
 
 
-@pytest.mark.parametrize(
-    ("n", "allowed", "chances"),
-    [
-        (299572, 0, (0.9705, 0.7411, 0.5493, 0.2236)),
-        (474385, 1, (0.9989, 0.9175, 0.7546, 0.3146)),
-        (629578, 2, (1.0000, 0.9739, 0.8664, 0.3909)),
-        (775364, 3, (1.0000, 0.9918, 0.9278, 0.4579)),
-    ],
-)
-def test_power_of_fixed_plans(n, allowed, chances):
-    found = [c.pass_probability(true, n, allowed) for true in (1e-7, 1e-6, 2e-6, 5e-6)]
-    assert found == pytest.approx(list(chances), abs=5e-5)
-
-
 @pytest.mark.parametrize(("n", "q", "low", "high", "coverage"), RANKS)
 def test_ranks_that_enclose_a_quantile(n, q, low, high, coverage):
     assert c.quantile_ranks(n, q) == (low, high)

@@ -58,18 +58,6 @@ def test_the_effective_sample_holds_the_loss_ratio_of_bursts(burst):
         assert naive / 300 < 0.8  # why the correction is there
 
 
-@pytest.mark.parametrize("burst", [1.1, 2.0, 5.0])
-@pytest.mark.parametrize("events", [5, 10, 30])
-def test_the_bound_of_the_mean_burst_holds_it(burst, events):
-    rng = np.random.default_rng(14)
-    hits = 0
-    for seed in range(300):
-        sizes = rng.geometric(1 / burst, events)
-        column = np.repeat(np.tile([True, False], events), np.stack([sizes, np.full(events, 9)], axis=1).ravel())
-        hits += tally.burst_bound(tally.tally(column), seed=seed) >= burst
-    assert hits / 300 >= 0.92
-
-
 def test_the_interval_of_a_low_percentile_of_seconds_holds_it():
     rng, truth = np.random.default_rng(15), 9.4e9 - 1.6449 * 1e7
     hits = 0

@@ -39,12 +39,6 @@ def test_gilbert_by_counting_transitions():
     assert loss.gilbert([False, True]) is None
 
 
-def test_gilbert_with_three_parameters():
-    found = loss.gilbert_moments(1 / 30, 0.56, 0.697819315)
-    assert (found.p, found.r, found.h) == pytest.approx((0.01, 0.2, 0.3), rel=1e-6)
-    assert found.loss_ratio == pytest.approx(1 / 30)
-
-
 REPLIES = ([0, 1, 3, 7, 8], [0, 1, 2, 4, 5])  # 0..9 sent; 2, 5, 6 lost forward; the replies to 4 and 9 lost
 
 

@@ -70,27 +70,14 @@ def test_twelve_losses_in_three_bursts_are_worth_a_quarter_of_the_packets():
     assert tallies.design_effect(found) == 4.0
     assert tallies.effective(found) == (3.0, 2.5e6)
     assert ratio_upper(found.bad, found.n) == pytest.approx(1.944256e-06, rel=1e-6)
-    assert tallies.ratio_upper_burst(found) == pytest.approx(3.101460e-06, rel=1e-6)
+    assert ratio_upper(*tallies.effective(found)) == pytest.approx(3.101460e-06, rel=1e-6)
 
 
 def test_no_loss_says_nothing_about_bursts():
     clean = of("0" * 30)
     assert tallies.design_effect(clean) == 1.0
     assert tallies.mean_event(clean) is None
-    assert tallies.burst_bound(clean, assumed=3.0) == 3.0
     assert tallies.effective(clean, assumed=3.0) == (0.0, 10.0)
-
-
-def test_few_events_keep_the_assumption_unless_they_already_exceed_it():
-    assert tallies.burst_bound(of("1011"), assumed=4.0) == 4.0
-    assert tallies.burst_bound(of("1110"), assumed=1.0) == 3.0
-    assert tallies.burst_floor(of("1110")) == 1.0
-
-
-def test_the_bound_of_the_mean_burst_is_reproducible_and_encloses_the_mean_seen():
-    found = of("10" * 20 + "1110" * 20)
-    assert tallies.burst_bound(found, seed=3) == tallies.burst_bound(found, seed=3)
-    assert 1.0 <= tallies.burst_floor(found) < 2.0 < tallies.burst_bound(found) < 2.6
 
 
 def test_single_losses_many_bursts_and_few_bursts_each_get_their_interval():

@@ -108,7 +108,7 @@ ENCODED = [
 def test_golden_error_estimates(estimate: ErrorEstimate, wire: int, seconds: float) -> None:
     assert ErrorEstimate.from_wire(wire) == estimate
     assert estimate.to_wire() == wire
-    assert estimate.error_s == pytest.approx(seconds)
+    assert estimate.error_ns == pytest.approx(seconds * S, rel=1e-6, abs=1)
 
 
 @pytest.mark.parametrize(("error_ns", "wire"), ENCODED)
