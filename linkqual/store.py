@@ -174,9 +174,10 @@ def load(folder: Path) -> Qualification:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
-        raise InputError(
-            f"cannot read {path}: {reason}", hint="give a run's folder, as `linkqual test` printed it"
-        ) from error
+        hint = "give a run's folder, as `linkqual test` printed it"
+        if isinstance(error, FileNotFoundError) and (folder / "packets").is_dir():
+            hint = "this run was killed before its first measurement was done: test again"
+        raise InputError(f"cannot read {path}: {reason}", hint=hint) from error
     try:
         return document.load(text)
     except InputError as error:
@@ -192,8 +193,9 @@ def packets(folder: Path, step: str) -> Iterator[Records]:
     path = folder / "packets" / f"{slug(step)}.arrow"
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with contextlib.ExitStack() as stack:
         try:
+            file = stack.enter_context(path.open("rb"))
             reader = ipc.open_stream(file)
             for batch in reader:
                 rows = np.empty(batch.num_rows, RECORD)

@@ -117,3 +117,15 @@ def test_what_is_no_run_says_so(tmp_path: Path) -> None:
 )
 def test_names_keep_their_letters_and_lose_what_a_path_means(name: str, kept: str) -> None:
     assert store.slug(name) == kept
+
+
+def test_packets_that_cannot_be_opened_are_none(tmp_path: Path) -> None:
+    (tmp_path / "packets" / "stamp.arrow").mkdir(parents=True)
+    assert list(store.packets(tmp_path, "stamp")) == []
+
+
+def test_a_run_killed_before_its_document_says_so(tmp_path: Path) -> None:
+    store.Run(tmp_path / "run")
+    with pytest.raises(InputError) as caught:
+        store.load(tmp_path / "run")
+    assert "killed" in caught.value.hint

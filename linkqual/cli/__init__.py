@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -12,6 +13,8 @@ from linkqual import __version__
 from linkqual.cli import agent, doctor, judge, lab, measure, plan, probes, profiles, report, test
 from linkqual.cli.signals import Interrupted, raise_on_signals
 from linkqual.errors import ExitCode, LinkqualError
+
+_OUTPUT_ENDS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 app = typer.Typer(
     name="linkqual",
@@ -52,6 +55,9 @@ app.add_typer(lab.app, name="lab")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code (see linkqual.errors)."""
     raise_on_signals()
+    for name in ("stdout", "stderr"):  # closed by the shell, `>&-`
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
     # tc, nft and iptables are administrators' programs, and their folders not in an ordinary user's PATH on Debian
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     try:
@@ -64,14 +70,22 @@ def main(arguments: list[str] | None = None) -> int:
     except Interrupted as stop:
         typer.echo("linkqual: interrupted", err=True)
         return 128 + stop.signal
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.NO_DATA
-    except Exception:  # a fault of ours must not look like the line's: exit code 1 means FAIL
-        traceback.print_exc()
-        typer.echo("linkqual: this is a fault of linkqual itself; please report the lines above", err=True)
+    except Exception as error:  # a fault of ours must not look like the line's: exit code 1 means FAIL
+        if not _unheard(error):
+            traceback.print_exc()
+            typer.echo("linkqual: this is a fault of linkqual itself; please report the lines above", err=True)
         return ExitCode.NO_DATA
     return ExitCode.PASS
+
+
+def _unheard(error: Exception) -> bool:
+    """Whether standard output takes no more: a reader that left (`| head`) is told nothing, a full disk is."""
+    if not isinstance(error, OSError) or error.errno not in _OUTPUT_ENDS or error.filename is not None:
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        typer.echo(f"linkqual: the answer cannot be written: {error.strerror}", err=True)
+    return True
 
 
 def say_error(error: LinkqualError) -> None:

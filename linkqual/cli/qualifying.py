@@ -107,7 +107,7 @@ def options(asked: Asked) -> PlanOptions:
     )
 
 
-def _given(option: str, value: str | None, parse: Callable[[object], Any]) -> Any:
+def _given(option: str, value: str | None, parse: Callable[[str], Any]) -> Any:
     """The value of an option, or None. UsageError names the option."""
     if value is None:
         return None

@@ -22,6 +22,7 @@ from linkqual.stats.throughput import header_goodput
 from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_rate_bps, parse_ratio
 
 NONE = "none"
+LEAST_RATIO = 1e-12  # three million million good packets prove it
 ASSUMED_MTU = 1500  # where the line's MTU is not given
 _FACTS = {"ns": ("rtt_budget",), "bit/s": ("goodput", "cir"), "ratio": ()}
 _READ: dict[str, Callable[[object], float]] = {"ns": parse_duration_ns, "bit/s": parse_rate_bps, "ratio": parse_ratio}
@@ -75,6 +76,10 @@ def _value(text: str, unit: str) -> float:
     if value == 0:
         raise InputError(
             f"{text!r}: a limit of 0 can be proven by no number of packets", f"more than 0: {ALLOWED[unit]}"
+        )
+    if unit == "ratio" and value < LEAST_RATIO:
+        raise InputError(
+            f"{text!r}: more packets than a line carries in years", f"at least {LEAST_RATIO:g}: {ALLOWED[unit]}"
         )
     if unit == "ratio" and value == 1:
         raise InputError(f"{text!r}: a limit of 100 % is kept by every line", "less than 100 %")

@@ -70,6 +70,8 @@ def _window(value: str) -> int:
         raise InputError(error.message, f"auto, or {error.hint} packets in flight") from None
 
 
+read_stamp_rate = _between(parse_packet_rate, "1 pps", "1 Mpps")
+
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "path": (
         Setting("max_hops", "max_hops", whole(1, 64), 30),
@@ -83,7 +85,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "60 s"), 2 * NS_PER_S),
     ),
     "stamp": (
-        Setting("rate", "rate_pps", _between(parse_packet_rate, "1 pps", "1 Mpps"), 20_000),
+        Setting("rate", "rate_pps", read_stamp_rate, 20_000),
         Setting(
             "packet_bytes",
             "packet_bytes",

@@ -59,6 +59,8 @@ def test_every_verb_is_in_the_readme() -> None:
         (["test", "--profile", "nonsense"], "there is no profile 'nonsense'"),
         (["test", "--profile", "missing.yaml"], "cannot read the profile"),
         (["test", "--line", "nowhere"], "there is no line 'nowhere'"),
+        (["plan", "--packets", "many"], "'many' is no number of packets"),
+        (["plan", "--rate", "999G"], "'999G' is out of range"),
         (["test", "--cir", "fast"], "--cir"),
         (["test", "--rtt-budget", "12"], "--rtt-budget"),
         (["test", "--rate", "0"], "--rate"),
@@ -164,3 +166,12 @@ def test_under_nohup_the_end_of_the_terminal_ends_nothing() -> None:
             running.wait(1)
         running.terminate()
         assert running.wait(10) in (0, 143)
+
+
+@pytest.mark.parametrize(("into", "code"), [("> /dev/full", ExitCode.NO_DATA), (">&-", ExitCode.PASS)])
+def test_an_answer_nobody_can_take_is_no_fault_of_the_program(into: str, code: ExitCode) -> None:
+    command = f"{sys.executable} -m linkqual probes {into}"
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == code, said.stderr
+    assert "Traceback" not in said.stderr
+    assert said.stderr.startswith("linkqual: the answer cannot be written: ") or not code
