@@ -158,6 +158,14 @@ def format_ratio(ratio: float | None) -> str:
     return f"{_short(ratio * 100)} %"
 
 
+def format_value(value: float | None, unit: str) -> str:
+    """A value in a metric's base unit ("ns", "bit/s", "ratio") as people read it."""
+    known = {"ns": format_duration, "bit/s": format_rate, "ratio": format_ratio}.get(unit)
+    if known is not None or value is None:
+        return known(value) if known is not None else "—"
+    return f"{value:.4g} {unit}".rstrip()
+
+
 def format_instant(ns: int, zone: tzinfo = UTC) -> str:
     """RFC 3339 with nine digits: "2026-11-30T07:17:56.123456789Z"."""
     seconds, fraction = divmod(ns, NS_PER_S)

@@ -12,7 +12,6 @@ from linkqual.model import Direction, Objective, Slice, StampResult
 from linkqual.reports import series
 from linkqual.reports.drawing import NARROW, Ink, Rows, figure
 from linkqual.reports.marks import COLOURS, DASHES, Picture, few, layered, level, line, scale, x_axis, y_axis
-from linkqual.reports.wording import number
 from linkqual.units import format_duration
 
 _PLACES = (0.0, series.nines(0.5), 1.0, 2.0, 3.0, 4.0)
@@ -50,7 +49,7 @@ def round_trip_over_time(stamp: StampResult, limit: Objective | None) -> Picture
         most = line("max", axis.unit, on, Ink.ROUND, strokeWidth=0.8, opacity=0.75)
         layers = [band, median, most]
         if shown and limit and ceiling is not None:
-            layers += level(axis.of(ceiling) or 0.0, f"limit {limit.statistic} {number(ceiling, 'ns')}")
+            layers += level(axis.of(ceiling) or 0.0, f"limit {limit.statistic} {format_duration(ceiling)}")
         return layered(layers, width, 230, x_axis("t", f"{time.unit} since start", width))
 
     medians = [s.rtt_p50_ns for s in known if s.rtt_p50_ns is not None]
@@ -133,7 +132,7 @@ def _tails(
     axis = series.duration_axis([top, *(o.limit for _, o in marks)])
     rows = [{"x": round(x, 4), str(way): axis.of(value)} for way, points in ways.items() for x, value in points]
     flags = [
-        {"x": x, "v": axis.of(o.limit), "w": f"limit {number(o.limit, 'ns')}"}
+        {"x": x, "v": axis.of(o.limit), "w": f"limit {format_duration(o.limit)}"}
         for x, o in {(x, o.limit): (x, o) for x, o in marks}.values()
     ]
     shown = [axis.of(value) for points in ways.values() for _, value in points]

@@ -9,7 +9,9 @@ from typing import Any
 from linkqual.metrics import METRICS
 from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, ThroughputResult, Trace
 from linkqual.reports import series, wording
+from linkqual.stats import throughput
 from linkqual.stats.histogram import mean, quantile
+from linkqual.units import format_duration
 
 QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))
 BUSY = 0.9  # of one core: beyond it the host may be what limits
@@ -40,7 +42,7 @@ def delays(stamp: StampResult, state: Conditions) -> list[DelayRow]:
             bound = (
                 "one clock for both ends"
                 if state.same_clock
-                else f"± {wording.number(state.clock_error_ns, 'ns')} of clock error"
+                else f"± {format_duration(state.clock_error_ns)} of clock error"
             )
             rows.append(_delay_row(title, f"RFC 7679; {bound}", histogram))
         else:
@@ -84,14 +86,14 @@ class GoodputRow:
         return len(self.result.receiver_bps)
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> float | None:
         """Of the seconds."""
-        return sum(self.result.receiver_bps) / self.seconds
+        return throughput.mean_rate(self.result.receiver_bps)
 
     @property
-    def p10(self) -> float:
-        """RFC 2330: rank ceil(0.1 n)."""
-        return sorted(self.result.receiver_bps)[-(-self.seconds // 10) - 1]
+    def p10(self) -> float | None:
+        """What nine tenths of the seconds reach (RFC 2330)."""
+        return throughput.seconds_quantile(self.result.receiver_bps, 0.1)
 
     @property
     def least(self) -> float:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation
-from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_rate, format_ratio
+from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_rate, format_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,6 @@ SHORT_TITLES = {"round_trip_delay": "RTT", "one_way_delay": "one-way", "pdv": "P
 STATISTICS = {"ratio": "", "mean": "mean", "min": "minimum", "max": "maximum"}
 
 
-def number(value: float | None, unit: str) -> str:
-    """A value of a base unit as people read it."""
-    if value is None:
-        return "—"
-    if unit == "ns":
-        return format_duration(value)
-    if unit == "bit/s":
-        return format_rate(value)
-    if unit == "ratio":
-        return format_ratio(value)
-    return f"{value:.4g} {unit}".rstrip()
-
-
 def unit_of(objective: Objective) -> str:
     """The base unit of its metric; a metric of a newer linkqual has none here."""
     metric = METRICS.get(objective.metric)
@@ -68,7 +55,7 @@ def limit_words(objective: Objective) -> str:
     if objective.limit is None:
         return "not given"
     sign = "≤" if objective.relation is Relation.AT_MOST else "≥"
-    return f"{sign} {number(objective.limit, unit_of(objective))}"
+    return f"{sign} {format_value(objective.limit, unit_of(objective))}"
 
 
 def interval_words(estimate: Estimate | None) -> str:
@@ -91,7 +78,7 @@ def interval_words(estimate: Estimate | None) -> str:
 
 def _alike(estimate: Estimate) -> tuple[str, str]:
     """Both ends in one notation: two ratios both as powers of ten when one of them must be."""
-    low, high = number(estimate.low, estimate.unit), number(estimate.high, estimate.unit)
+    low, high = format_value(estimate.low, estimate.unit), format_value(estimate.high, estimate.unit)
     if estimate.unit == "ratio" and estimate.low and estimate.high and low.endswith("%") != high.endswith("%"):
         powers = (f"{end:.2e}".split("e") for end in (estimate.low, estimate.high))
         low, high = (f"{float(mantissa):g}e{int(exponent)}" for mantissa, exponent in powers)
@@ -109,7 +96,7 @@ def value_words(finding: Finding) -> str:
         return "∞ (lost)"
     if finding.estimate is None or finding.estimate.value is None:
         return "not measured"
-    return number(finding.estimate.value, finding.estimate.unit)
+    return format_value(finding.estimate.value, finding.estimate.unit)
 
 
 def sample_words(finding: Finding) -> str:

@@ -13,6 +13,7 @@ from linkqual.units import (
     format_rate,
     format_ratio,
     format_size,
+    format_value,
 )
 
 _UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by the probe that makes them
@@ -83,9 +84,7 @@ def _label(objective: Objective) -> str:
 def _limit(objective: Objective) -> str:
     if objective.limit is None:
         return "not judged" if objective.limit_text in {"", "none"} else f"not judged: {objective.limit_text}"
-    unit = METRICS[objective.metric].unit
-    shown = {"ns": format_duration, "bit/s": format_rate, "ratio": format_ratio}[unit](objective.limit)
-    return f"{objective.relation} {shown}"
+    return f"{objective.relation} {format_value(objective.limit, METRICS[objective.metric].unit)}"
 
 
 def _red_lines(plan: Plan) -> list[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from linkqual.model import Conditions, Direction, Measurement, Note, Summary, ThroughputResult
+from linkqual.rules import loads
 from linkqual.stats import histogram, query, throughput
 from linkqual.stats.confidence import quantile_interval
 from linkqual.units import format_duration, format_rate
@@ -24,15 +25,9 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
         if measurement.stamp is not None:
             yield from _jitter(measurement.stamp.summary)
             yield from _delay(measurement.stamp.summary, measurement.conditions)
-    yield from _rate(_load(measurements, FORWARD), _load(measurements, REVERSE))
-
-
-def _load(measurements: Sequence[Measurement], direction: Direction) -> ThroughputResult | None:
-    here = [
-        one.throughput for one in measurements
-        if one.throughput is not None and one.throughput.receiver_bps and one.step.direction is direction
-    ]  # fmt: skip
-    return max(here, key=lambda one: one.streams, default=None)
+    forward, reverse = (loads.by_streams(measurements, way) for way in (FORWARD, REVERSE))
+    if forward and reverse:
+        yield from _rate(forward[-1], reverse[-1])
 
 
 def _jitter(summary: Summary) -> Iterator[Note]:
@@ -85,10 +80,8 @@ def _delay(summary: Summary, conditions: Conditions) -> Iterator[Note]:
         )
 
 
-def _rate(forward: ThroughputResult | None, reverse: ThroughputResult | None) -> Iterator[Note]:
-    if forward is None or reverse is None:
-        return
-    middle = {FORWARD: _median(forward), REVERSE: _median(reverse)}
+def _rate(forward: ThroughputResult, reverse: ThroughputResult) -> Iterator[Note]:
+    middle = {FORWARD: loads.median(forward), REVERSE: loads.median(reverse)}
     weaker, stronger = sorted((FORWARD, REVERSE), key=lambda way: middle[way])
     results = {FORWARD: forward, REVERSE: reverse}
     said = f"goodput (receiver's median second) is {format_rate(middle[FORWARD])} forward and {format_rate(middle[REVERSE])} reverse"
@@ -103,7 +96,3 @@ def _rate(forward: ThroughputResult | None, reverse: ThroughputResult | None) ->
         yield Note("asymmetry", f"{said}: {weaker} is the weaker direction by a factor of {factor:.1f}", "warn")
     else:
         yield Note("throughput", f"{said}: both directions are alike")
-
-
-def _median(result: ThroughputResult) -> float:
-    return throughput.seconds_quantile(result.receiver_bps, 0.5) or 0.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from linkqual.model import Measurement, Note, PingResult, Summary, Trace
+from linkqual.model import Direction, Measurement, Note, PingResult, Summary, Trace
 from linkqual.session import hop_loss
-from linkqual.stats import histogram
+from linkqual.stats import histogram, query
 from linkqual.stats.confidence import ratio_lower, ratio_upper
 from linkqual.units import format_count, format_duration, format_ratio
 
@@ -36,7 +36,7 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
 
 
 def _lost(summary: Summary) -> int:
-    return summary.lost_forward + summary.lost_reverse + summary.lost
+    return query.losses(summary, Direction.ROUND_TRIP)
 
 
 def _data_words(data: Summary) -> str:

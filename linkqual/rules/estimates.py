@@ -8,7 +8,7 @@ from linkqual.metrics import METRICS, quantile
 from linkqual.model import Estimate, Histogram, Objective
 from linkqual.rules import whole
 from linkqual.rules.proportion import assumed_burst, sample_of
-from linkqual.rules.stream import Stream, losses, tally
+from linkqual.rules.stream import Stream, tally
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import quantile_ranks
 
@@ -41,7 +41,7 @@ def _ratio(objective: Objective, stream: Stream) -> Estimate | None:
 def _quantile(objective: Objective, stream: Stream, found: Histogram, q: float) -> Estimate:
     """The quantile over all packets of the direction: a lost one took longer than any; ranks of independent looks."""
     counted = quantile(objective.statistic) is not None and objective.metric != "ipdv"
-    lost = losses(stream.summary, objective.direction) if counted else 0
+    lost = query.losses(stream.summary, objective.direction) if counted else 0
     n = found.n + lost
     divisor = _design_effect(objective, stream, q)
     low, high = quantile_ranks(max(int(n / divisor), 1), q, objective.confidence)

@@ -17,21 +17,24 @@ TIMESTAMPS_IPV4 = 52  # IPv4 and TCP headers with time stamps around the segment
 def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
     """Of both directions."""
     for direction in (Direction.FORWARD, Direction.REVERSE):
-        loads = [
-            one.throughput for one in measurements
-            if one.throughput is not None and one.throughput.receiver_bps and one.step.direction is direction
-        ]  # fmt: skip
+        loads = by_streams(measurements, direction)
         if loads:
-            most = max(loads, key=lambda one: one.streams)
-            yield from _headers(plan.link, direction, most)
-            yield from _alone(direction, min(loads, key=lambda one: one.streams), most)
+            yield from _headers(plan.link, direction, loads[-1])
+            yield from _alone(direction, loads[0], loads[-1])
+
+
+def by_streams(measurements: Sequence[Measurement], direction: Direction) -> list[ThroughputResult]:
+    """The loads of a direction that have seconds to show, the one with the most streams last."""
+    here = [one.throughput for one in measurements if one.throughput is not None and one.step.direction is direction]
+    return sorted((one for one in here if one.receiver_bps), key=lambda one: one.streams)
 
 
 def _contracted(link: Link, direction: Direction) -> int | None:
     return (link.cir_reverse_bps or link.cir_bps) if direction is Direction.REVERSE else link.cir_bps
 
 
-def _median(result: ThroughputResult) -> float:
+def median(result: ThroughputResult) -> float:
+    """Of the receiver's seconds."""
     return throughput.seconds_quantile(result.receiver_bps, 0.5) or 0.0
 
 
@@ -41,7 +44,7 @@ def _headers(link: Link, direction: Direction, result: ThroughputResult) -> Iter
     if not rate or not mtu:
         return
     allowed = result.allowed_bps or throughput.header_goodput(rate, mtu, counts=link.rate_counts)
-    got = _median(result)
+    got = median(result)
     said = (
         f"{direction} goodput of {format_rate(got)} is {format_ratio(got / rate)} of the contracted {format_rate(rate)}"
     )
@@ -57,7 +60,7 @@ def _headers(link: Link, direction: Direction, result: ThroughputResult) -> Iter
 
 
 def _alone(direction: Direction, one: ThroughputResult, most: ThroughputResult) -> Iterator[Note]:
-    alone, together = _median(one), _median(most)
+    alone, together = median(one), median(most)
     if one.streams < most.streams and alone < ALONE * together:
         streams = f"{one.streams} stream{'s' if one.streams > 1 else ''}"
         yield Note(

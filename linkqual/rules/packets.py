@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import Decision, Direction, Estimate, Finding, Measurement, Objective, Outcome, Rule
-from linkqual.rules import clocks, estimates, whole, words
+from linkqual.rules import clocks, decisions, estimates, whole, words
 from linkqual.rules.proportion import Reason, Sample, allowed_share, rule, sample_of, strict_confidence
-from linkqual.rules.stream import Stream, doubt, drifted, losses, tally
+from linkqual.rules.stream import Stream, doubt, drifted, tally
 from linkqual.stats import query
-from linkqual.units import format_count
+from linkqual.units import format_count, format_duration, format_value
 
 
 def finding(objective: Objective, measurement: Measurement, family: int) -> Finding:
@@ -40,9 +40,7 @@ def _of_line(objective: Objective, stream: Stream, made: Estimate | None) -> Est
     added = clocks.added_ns(objective, stream.summary, stream.measurement.conditions)
     if made is None or made.low is None or not added:
         return made
-    return replace(
-        made, low=made.low - added, method=f"{made.method}; up to {words.number(added, 'ns')} of the clocks'"
-    )
+    return replace(made, low=made.low - added, method=f"{made.method}; up to {format_duration(added)} of the clocks'")
 
 
 def _stricter(objective: Objective, family: int) -> Objective:
@@ -55,9 +53,9 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
         return _nothing(objective, stream)
     late, drift_ns = drifted(objective, stream, found)
     sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, doubt(objective, stream) + late)
-    sample = replace(sample, lost=min(losses(stream.summary, objective.direction), sample.bad), drift_ns=drift_ns)
+    sample = replace(sample, lost=min(query.losses(stream.summary, objective.direction), sample.bad), drift_ns=drift_ns)
     key = stream.measurement.step.key
-    decision = _decision(objective, stream, sample)
+    decision = decisions.taken(objective, stream.result, stream.family, sample.n, sample.bad)
     if decision is not None:
         lost = sample.lost if decision.n == sample.n else None
         then = replace(sample, n=decision.n, bad=decision.bad, events=decision.events, lost=lost)
@@ -82,18 +80,6 @@ def _decide(objective: Objective, sample: Sample, reason: Reason, rate: float, s
 
 
 # ---- decisions taken while measuring
-
-
-def _decision(objective: Objective, stream: Stream, sample: Sample) -> Decision | None:
-    """The one made for this very limit and confidence, if there is one."""
-    if stream.result.stopped_by == "fixed length":
-        return None
-    for made in stream.result.decisions:
-        same = made.objective == objective.key and made.limit == objective.limit
-        if same and made.confidence == objective.confidence and 0 < made.n <= sample.n and made.bad <= sample.bad:
-            weak = made.outcome is Outcome.FAIL and made.family < stream.family
-            return None if weak else made
-    return None
 
 
 def _sequential(
@@ -157,7 +143,7 @@ def _nothing(objective: Objective, stream: Stream) -> Finding:
 
 
 def _shown(objective: Objective, stream: Stream, estimate: Estimate | None) -> Finding:
-    value = words.number(estimate.value, METRICS[objective.metric].unit) if estimate else "no value"
+    value = format_value(estimate.value, METRICS[objective.metric].unit) if estimate else "no value"
     if estimate is not None and estimate.value is None:
         value = "no upper bound, it falls among lost packets"
     why = f"{words.name(objective)}: {value}, shown and not judged ({objective.limit_text or 'no limit given'})"
@@ -187,7 +173,7 @@ def _widened(estimate: Estimate, error: int) -> Estimate:
         estimate,
         low=None if estimate.low is None else estimate.low - error,
         high=None if estimate.high is None else estimate.high + error,
-        method=f"{estimate.method}; ± {words.number(error, 'ns')} of the clocks",
+        method=f"{estimate.method}; ± {format_duration(error)} of the clocks",
     )
 
 
@@ -197,5 +183,5 @@ def _span(objective: Objective, stream: Stream, sample: Sample) -> str:
         return ""
     for event in stream.summary.loss_events:
         if event.packets == sample.bad and event.duration_ns:
-            return f"; it lasted {words.number(event.duration_ns, 'ns')}"
+            return f"; it lasted {format_duration(event.duration_ns)}"
     return ""

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import (
-    Decision,
     Estimate,
     Finding,
     Measurement,
@@ -18,10 +17,11 @@ from linkqual.model import (
     Rule,
     ThroughputResult,
 )
-from linkqual.rules import whole, words
+from linkqual.rules import decisions, whole, words
 from linkqual.rules.proportion import Reason, allowed_share, rule, sample_of, strict_confidence
 from linkqual.stats import throughput
 from linkqual.stats.tally import tally
+from linkqual.units import format_value
 
 
 def heaviest(measurements: Sequence[Measurement], objective: Objective) -> Measurement | None:
@@ -46,7 +46,7 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
     made = _estimate(objective, result.receiver_bps)
     share = allowed_share(objective)
     if objective.limit is None:
-        value = words.number(made.value, made.unit) if made else "no value"
+        value = format_value(made.value, made.unit) if made else "no value"
         said = f"{words.name(objective)}: {value} over {_load(result)}, shown and not judged ({objective.limit_text or 'no limit given'})"
         return Finding(objective, Outcome.NOT_JUDGED, said, made, "", Rule.NONE, key)
     if share is None:
@@ -70,7 +70,7 @@ def _judged(
     ]
     sample = sample_of(tally(slow), share, objective, family, 0)
     value, run, by, reason = made.value if made else None, sample, Rule.EXACT, Reason.PLAIN
-    decision = _decision(objective, result, family, len(slow))
+    decision = decisions.taken(objective, result, family, sample.n, sample.bad)
     if decision is not None:
         sample = replace(sample, n=decision.n, bad=decision.bad, events=decision.events)
         outcome, by = decision.outcome, Rule.SEQUENTIAL
@@ -82,16 +82,6 @@ def _judged(
         return Finding(objective, outcome, words.failed(objective, sample, value, run), made, "", by, key)
     more = words.decide(objective, sample, 1, sequential=by is Rule.SEQUENTIAL)
     return Finding(objective, outcome, words.open_(objective, sample, value, reason), made, more, by, key)
-
-
-def _decision(objective: Objective, result: ThroughputResult, family: int, seconds: int) -> Decision | None:
-    if result.stopped_by == "fixed length":
-        return None
-    for made in result.decisions:
-        same = made.objective == objective.key and made.limit == objective.limit
-        if same and made.confidence == objective.confidence and 0 < made.n <= seconds:
-            return None if made.outcome is Outcome.FAIL and made.family < family else made
-    return None
 
 
 def _estimate(objective: Objective, bps: Sequence[float]) -> Estimate | None:

@@ -70,7 +70,7 @@ def doubt(objective: Objective, stream: Stream) -> int:
     """Losses that hosts may have caused or whose direction is not known."""
     if METRICS[objective.metric].unit == "ratio" and objective.metric != "loss_ratio":
         return 0
-    gone = losses(stream.summary, objective.direction)
+    gone = query.losses(stream.summary, objective.direction)
     unknown = stream.summary.lost if objective.direction is not Direction.ROUND_TRIP else 0
     return min(hosts.in_doubt(stream.measurement.conditions, objective.direction) + unknown, gone)
 
@@ -83,10 +83,3 @@ def drifted(objective: Objective, stream: Stream, found: Tally) -> tuple[int, in
     certain = query.proportion(replace(stream.summary, over={}), replace(objective, limit=objective.limit + added))
     doubtful = max(found.bad - certain[0], 0) if certain is not None else 0
     return doubtful, added if doubtful else 0
-
-
-def losses(summary: Summary, direction: Direction) -> int:
-    """Lost packets that count against a direction: its own, and those of unknown direction."""
-    forward = summary.lost_forward if direction is not Direction.REVERSE else 0
-    reverse = summary.lost_reverse if direction is not Direction.FORWARD else 0
-    return summary.lost + forward + reverse

@@ -8,7 +8,7 @@ from linkqual.metrics import METRICS
 from linkqual.model import Estimate, Finding, Histogram, Objective, Outcome, Relation, Rule
 from linkqual.rules import words
 from linkqual.stats import histogram
-from linkqual.units import format_count
+from linkqual.units import format_count, format_value
 
 
 def estimate(objective: Objective, found: Histogram, burst: float) -> Estimate | None:
@@ -65,13 +65,13 @@ def finding(objective: Objective, made: Estimate | None, step: str, strict: Esti
     def kept(value: float) -> bool:
         return value <= limit if at_most else value >= limit
 
-    said = f"{words.name(objective)}: {words.number(made.value, unit)}"
+    said = f"{words.name(objective)}: {format_value(made.value, unit)}"
     if made.low is not None and made.high is not None and made.low != made.high:
         said += (
-            f" ({words.number(made.low, unit)} to {words.number(made.high, unit)} at {words.percent(made.confidence)})"
+            f" ({format_value(made.low, unit)} to {format_value(made.high, unit)} at {words.percent(made.confidence)})"
         )
     said += f" over {format_count(made.n)} {words.unit(objective)}"
-    limit_said = f"{objective.relation} {words.number(limit, unit)} is asked"
+    limit_said = f"{objective.relation} {format_value(limit, unit)} is asked"
     if worst is not None and kept(worst):
         return Finding(objective, Outcome.PASS, f"{said}; {limit_said}", made, "", Rule.EXACT, step)
     if best is not None and not kept(best):

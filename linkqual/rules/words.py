@@ -14,19 +14,14 @@ from linkqual.units import (
     format_count,
     format_duration,
     format_packet_rate,
-    format_rate,
     format_ratio,
+    format_value,
 )
 
 _HINDSIGHT = "if looked at once, but while measuring it is looked at after every trial, which asks for more"
 NOTICEABLE = 1.05  # mean size of an event worth a word
 _READABLE_NS = (60 * NS_PER_S, 12 * 3600 * NS_PER_S)
 _RATES = (10, 100, 1_000, 10_000, 100_000)
-
-
-def number(value: float | None, unit: str) -> str:
-    """A value in its base unit as people read it."""
-    return {"ns": format_duration, "bit/s": format_rate}.get(unit, format_ratio)(value)
 
 
 def name(objective: Objective) -> str:
@@ -51,7 +46,7 @@ def percent(share: float) -> str:
 
 def _did(objective: Objective) -> tuple[str, str]:
     """What a bad trial did, of one and of many."""
-    limit = number(objective.limit, METRICS[objective.metric].unit)
+    limit = format_value(objective.limit, METRICS[objective.metric].unit)
     return {
         "loss_ratio": ("was lost", "were lost"),
         "reordered_ratio": ("came out of order", "came out of order"),
@@ -67,7 +62,9 @@ def counted(objective: Objective, sample: Sample, value: float | None = None) ->
     one, many = _did(objective)
     of = f"of {format_count(sample.n)} {unit(objective)}"
     measured = METRICS[objective.metric].unit
-    head = name(objective) + (f" of {number(value, measured)}" if value is not None and measured != "ratio" else "")
+    head = name(objective) + (
+        f" of {format_value(value, measured)}" if value is not None and measured != "ratio" else ""
+    )
     if not sample.bad:
         return f"{head}: none {of} {one}"
     count = f"{format_count(sample.bad)} {of} {one if sample.bad == 1 else many}"

@@ -47,7 +47,7 @@ def _of_delays(summary: Summary, objective: Objective, limit: float) -> tuple[in
     if tally is not None and tally.n:
         return tally.bad, tally.n
     found = distribution(summary, objective.metric, objective.direction)
-    lost = _lost(summary, objective.direction)
+    lost = losses(summary, objective.direction)
     if found is None:
         return (lost, lost) if lost else None
     return histogram.count_above(found, limit) + lost, found.n + lost
@@ -65,8 +65,8 @@ def _of_arrivals(summary: Summary, objective: Objective) -> tuple[int, int] | No
     return (min(bad, n), n) if n else None
 
 
-def _lost(summary: Summary, direction: Direction) -> int:
-    """Losses that count against a direction: its own, and those of unknown direction."""
+def losses(summary: Summary, direction: Direction) -> int:
+    """Lost packets that count against a direction: its own, and those of unknown direction."""
     forward = summary.lost_forward if direction is not Direction.REVERSE else 0
     reverse = summary.lost_reverse if direction is not Direction.FORWARD else 0
     return summary.lost + forward + reverse
