@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from linkqual.errors import HostError, InputError, UsageError
 from linkqual.records import ABSENT, RECORD
@@ -49,18 +49,35 @@ class Run:
             raise UsageError(
                 f"cannot write to {folder}: {error.strerror}", hint="name a folder of your own with -o FOLDER"
             ) from error
-        self._reserve = folder / ".reserve"
         try:
-            with self._reserve.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
+            self._reserve: BinaryIO | None = self._set_aside()
         except OSError as error:
-            self._reserve.unlink(missing_ok=True)
+            self._reserve = None
             if error.errno in _NO_ROOM:
                 self._give_up()
                 raise HostError(
                     f"no room on the disk of {folder}",
                     hint="free some hundred MB, or name another folder with -o FOLDER",
                 ) from error
+
+    def _set_aside(self) -> BinaryIO:
+        """Room for what is written last, held by a file without a name: gone with this process, however it ends."""
+        file: BinaryIO = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - held until the room is needed
+        try:
+            os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
+        except OSError:
+            file.close()
+            raise
+        return file
+
+    @contextlib.contextmanager
+    def _room(self) -> Iterator[None]:
+        """Give the room back for the time of one writing, and take it again for the next."""
+        if self._reserve is not None:
+            self._reserve.close()
+        yield
+        with contextlib.suppress(OSError):
+            self._reserve = self._set_aside()
 
     def _give_up(self) -> None:
         """Take away what is still empty."""
@@ -92,12 +109,12 @@ class Run:
         target = self.folder / name
         part = target.with_name(f".{name}.part")
         try:
-            self._reserve.unlink(missing_ok=True)
-            with part.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(target)
+            with self._room():
+                with part.open("w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.replace(target)
         except OSError as error:
             part.unlink(missing_ok=True)
             raise HostError(

@@ -141,7 +141,7 @@ def _streams(text: object) -> tuple[int, ...]:
     parts = str(text).split(",")
     if not all(part.strip().isdecimal() and 1 <= int(part) <= 128 for part in parts):
         raise InputError(f"{text!r} is no list of streams", hint="write it like 8 or 1,8; each between 1 and 128")
-    return tuple(int(part) for part in parts)
+    return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 def _is_v6(peer: str | None) -> bool:
