@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkqual import plan as planner
-from linkqual import rules
 from linkqual.metrics import METRICS
 from linkqual.model import Note
 from linkqual.recount import recounted
+from linkqual.runner import judged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +26,14 @@ def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -
     objectives = _objectives(stored, profile, link)
     plan = replace(stored.plan, profile=profile.name, objectives=objectives, link=link)
     measurements = tuple(recounted(folder, taken, objectives) for taken in stored.measurements)
-    verdict = rules.judge(plan, measurements)
+    done = judged(replace(stored, profile=profile, plan=plan, measurements=measurements))
     pairs = zip(stored.measurements, measurements, strict=True)
     by_hearsay = ", ".join(taken.step.key for taken, counted in pairs if taken.stamp and counted is taken)
-    if by_hearsay:
+    if by_hearsay and done.verdict is not None:
         said = f"the packets of {by_hearsay} are not all there: judged by the distributions stored with the run"
-        verdict = replace(verdict, notes=(*verdict.notes, Note("host", said, "warn")))
-    return replace(stored, profile=profile, plan=plan, measurements=measurements, verdict=verdict)
+        notes = (*done.verdict.notes, Note("host", said, "warn"))
+        done = replace(done, verdict=replace(done.verdict, notes=notes))
+    return done
 
 
 def _objectives(stored: Qualification, profile: Profile, link: Link) -> tuple[Objective, ...]:

@@ -186,6 +186,11 @@ def _clock_error(near: EndConditions, far: EndConditions) -> int | None:
 
 
 def _increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """How much each counter rose (one that fell was reset and counts from zero); interfaces that dropped nothing left out."""
+    """How much each counter rose (one that fell was reset and counts from zero); interfaces that dropped nothing left out.
+
+    Nothing when nobody could be asked before: what was dropped since the host started is not the step's.
+    """
+    if not before:
+        return {}
     rise = {name: now - before.get(name, 0) if now >= before.get(name, 0) else now for name, now in after.items()}
     return {name: value for name, value in rise.items() if value or ":" not in name}

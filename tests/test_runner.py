@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from linkqual import runner, store
-from linkqual.model import Link, Measurement, Outcome, Plan, Profile, Step
+from linkqual.errors import PeerError
+from linkqual.model import Link, Measurement, Outcome, Plan, Profile, Qualification, Step
 from linkqual.net import host
 from linkqual.probes.bench import Bench
+from linkqual.rejudge import rejudge
 
 from .rules.test_clocks import GOOD, JITTER, between_clocks, measured
 
@@ -53,3 +55,34 @@ def test_drifting_clocks_and_a_translator(
     said = " ".join(note.sentence for note in done.verdict.notes)
     assert "sees 192.0.2.7 as 203.0.113.9" in said
     assert ("taken out of the one-way jitter" in said) is (outcome is Outcome.PASS)
+
+
+class LateFarEnd(FarEnd):
+    """An agent that could not be asked before the step, and says afterwards what its host dropped since it started."""
+
+    _asked = False
+
+    def call(self, name: str) -> dict[str, Any]:
+        if not self._asked:
+            self._asked = True
+            raise PeerError("no answer", "", "silent")
+        return super().call(name) | {"drops": {"UdpRcvbufErrors": 100_000}}
+
+
+def test_drops_since_a_host_started_are_not_those_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step("path", "path")
+    probe = SimpleNamespace(measure=lambda step, _bench: Measurement(step, 0, 1))
+    monkeypatch.setattr(runner, "PROBES", {"path": probe})
+    request = runner.Request(Profile("p", "", "", (), {}), Plan("p", (step,), (), Link()), "far")
+    bench = Bench("198.51.100.2", control=LateFarEnd("another host's"))  # type: ignore[arg-type]
+    done = runner.qualify(request, bench, store.Run(tmp_path / "run"), interrupted=lambda: "")
+    assert done.measurements[0].conditions.far.drops == {}
+
+
+def test_a_stored_run_judged_again_still_says_that_this_host_was_too_busy(tmp_path: Path) -> None:
+    profile = Profile("p", "", "", (), {})
+    truth = {"forward": {"late": 50, "seen": 1000}}
+    stored = Qualification(1, "", "run", 0, 1, profile, Plan("p", (), (), Link()), "", (), truth=truth)
+    done = rejudge(tmp_path, stored, profile, stored.plan.link)
+    assert done.verdict is not None
+    assert any("too busy" in note.sentence for note in done.verdict.notes)

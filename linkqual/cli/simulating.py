@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkqual import __version__, document, rules, store
+from linkqual import __version__, document, store
 from linkqual import plan as planner
 from linkqual.lab.simulate import simulate
 from linkqual.metrics import METRICS
@@ -20,6 +20,7 @@ from linkqual.model import (
     Step,
     family_size,
 )
+from linkqual.runner import judged
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
 
@@ -89,11 +90,11 @@ def _written(
         plan=plan,
         peer=f"simulated line {line.name}",
         measurements=(measurement,),
-        verdict=rules.judge(plan, (measurement,)),
         embedded_line=line.name,
         simulated=True,
         truth=truth,
     )
+    done = judged(done, run)
     run.write_document(document.dump(done))
     run.write_report(html.render(done))
     return done

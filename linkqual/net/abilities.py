@@ -7,7 +7,6 @@ import os
 import select
 import shutil
 import socket
-import struct
 import sys
 import time
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from linkqual.net import child
 _SO_TIMESTAMPING, _SO_RCVBUFFORCE = 37, 33
 _TX_SOFTWARE, _RX_SOFTWARE, _SOFTWARE, _OPT_ID, _OPT_TSONLY = 2, 8, 16, 128, 2048
 _WANTED_BUFFER = 16 << 20
-_RTM_NEWLINK, _NLM_REQUEST, _NLM_ACK = 16, 1, 4
-_NETLINK_ROUTE = 0
 _PATIENCE_S = 1.0
 _PACKET_S = 0.2
 
@@ -48,22 +45,6 @@ def raw_sockets() -> bool:
     except OSError:
         return False
     return True
-
-
-def net_admin() -> bool:
-    """Whether links of this network namespace may be changed: asks the kernel to change nothing of the loopback link."""
-    if sys.platform != "linux":
-        return False
-    change = struct.pack("=BxHiII", 0, 0, 1, 0, 0)  # ifinfomsg: index 1, no flags, no mask
-    header = struct.pack("=IHHII", 16 + len(change), _RTM_NEWLINK, _NLM_REQUEST | _NLM_ACK, 1, 0)
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE) as netlink:
-            netlink.settimeout(_PATIENCE_S)
-            netlink.sendto(header + change, (0, 0))
-            answer = netlink.recv(4096)
-    except OSError:
-        return False
-    return bool(struct.unpack_from("=i", answer, 16)[0] == 0)
 
 
 def namespaces() -> tuple[bool, frozenset[str]]:
