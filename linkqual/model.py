@@ -67,6 +67,12 @@ class Link:
     near: str | None = None  # names of the two ends, for people
     far: str | None = None
 
+    def contracted_bps(self, direction: Direction) -> int | None:
+        """The contracted rate of one direction; the reverse is as the forward one unless given."""
+        if direction is Direction.REVERSE and self.cir_reverse_bps is not None:
+            return self.cir_reverse_bps
+        return self.cir_bps
+
 
 @dataclass(frozen=True, slots=True)
 class Objective:

@@ -66,27 +66,27 @@ class Watch:
                 watched.test.update(below)
 
     @property
+    def _every(self) -> list[_Watched]:
+        return [*self._packets, *self._seconds]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to decide: the plan's length then holds."""
+        return not self._every
+
+    @property
     def decided(self) -> bool:
-        """Whether everything watched is decided; False when nothing is, so that the plan's length holds."""
-        every = [*self._packets, *self._seconds]
-        return bool(every) and all(watched.test.decided for watched in every)
+        """Whether everything watched is decided; False when nothing is."""
+        return not self.idle and all(watched.test.decided for watched in self._every)
 
     @property
     def failed(self) -> bool:
         """Whether a required red line is proven broken: the verdict is known, whatever else is measured."""
-        every = [*self._packets, *self._seconds]
-        return any(watched.test.outcome is Outcome.FAIL and watched.objective.required for watched in every)
+        return any(watched.test.outcome is Outcome.FAIL and watched.objective.required for watched in self._every)
 
     def decisions(self, final: bool = False) -> tuple[Decision, ...]:
         """What was decided so far; `final`: with an INCONCLUSIVE for each that was looked at and not decided."""
-        every = [*self._packets, *self._seconds]
-        return tuple(_decision(one) for one in every if one.test.decided or (final and one.test.n))
-
-    def progress(self) -> str:
-        """ "5 of 8 red lines decided"."""
-        every = [*self._packets, *self._seconds]
-        done = sum(watched.test.decided for watched in every)
-        return f"{done} of {len(every)} red lines decided" if every else ""
+        return tuple(_decision(one) for one in self._every if one.test.decided or (final and one.test.n))
 
 
 def _decision(watched: _Watched) -> Decision:

@@ -108,7 +108,7 @@ def _blocks(load: _Load, watch: Watch) -> tuple[str, Fault | None]:
             watch.add_seconds(load.step.direction, measured)
         if block.fault is not None:
             return block.fault.kind, block.fault
-        if not load.judged or not watch.progress():  # nothing to decide: the plan's length holds
+        if not load.judged or watch.idle:
             return "fixed length", None
         if watch.decided:
             return "decided", None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from linkqual.errors import InputError
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
 from linkqual.plan.needs import Need, needs
-from linkqual.profile.limits import allowed_goodput_bps, contracted_bps
+from linkqual.profile.limits import allowed_goodput_bps
 from linkqual.units import (
     NS_PER_S,
     format_count,
@@ -134,7 +134,7 @@ class Builder:
     def _rate(self, rate: int, ip_bytes: int) -> tuple[int, list[str]]:
         """The packet rate within a tenth of the line and within --max-rate."""
         contracted = [
-            bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := contracted_bps(self.link, direction))
+            bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := self.link.contracted_bps(direction))
         ]
         reasons = []
         if contracted and self.options.rate_pps is None:
@@ -197,7 +197,7 @@ class Builder:
         blocks = 1 + math.ceil(max(0, cap - first) / settings["block_seconds"])
         most = cap + blocks * settings["warmup_seconds"]
         offered = min(
-            (bps for bps in (contracted_bps(self.link, direction), self.options.max_rate_bps) if bps), default=0
+            (bps for bps in (self.link.contracted_bps(direction), self.options.max_rate_bps) if bps), default=0
         )
         params = {
             "streams": streams,

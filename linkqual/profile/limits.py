@@ -86,16 +86,9 @@ def _value(text: str, unit: str) -> float:
     return value
 
 
-def contracted_bps(link: Link, direction: Direction) -> int | None:
-    """The contracted rate of one direction; the reverse is as the forward one unless given."""
-    if direction is Direction.REVERSE and link.cir_reverse_bps is not None:
-        return link.cir_reverse_bps
-    return link.cir_bps
-
-
 def allowed_goodput_bps(link: Link, direction: Direction, ip_version: int = 4) -> float | None:
     """TCP payload per second that the headers leave of the contracted rate; None when no rate was contracted."""
-    rate = contracted_bps(link, direction)
+    rate = link.contracted_bps(direction)
     if rate is None:
         return None
     mtu = link.mtu or ASSUMED_MTU
@@ -125,5 +118,5 @@ def _fact(fact: str, link: Link, direction: Direction, ip_version: int) -> float
     if fact == "rtt_budget":
         return link.rtt_budget_ns
     if fact == "cir":
-        return contracted_bps(link, direction)
+        return link.contracted_bps(direction)
     return allowed_goodput_bps(link, direction, ip_version)

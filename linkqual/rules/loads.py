@@ -29,17 +29,13 @@ def by_streams(measurements: Sequence[Measurement], direction: Direction) -> lis
     return sorted((one for one in here if one.receiver_bps), key=lambda one: one.streams)
 
 
-def _contracted(link: Link, direction: Direction) -> int | None:
-    return (link.cir_reverse_bps or link.cir_bps) if direction is Direction.REVERSE else link.cir_bps
-
-
 def median(result: ThroughputResult) -> float:
     """Of the receiver's seconds."""
     return throughput.seconds_quantile(result.receiver_bps, 0.5) or 0.0
 
 
 def _headers(link: Link, direction: Direction, result: ThroughputResult) -> Iterator[Note]:
-    rate = _contracted(link, direction)
+    rate = link.contracted_bps(direction)
     mtu = link.mtu or (result.mss + TIMESTAMPS_IPV4 if result.mss else None)
     if not rate or not mtu:
         return
