@@ -349,7 +349,7 @@ class StampResult:
     lateness: Histogram = field(default_factory=Histogram)  # departure against schedule, ns
     blocked_ns: int = 0  # sending stood still for want of replies: as many packets were in flight as may be
     decisions: tuple[Decision, ...] = ()
-    stopped_by: str = ""  # "decided", "cap", "interrupted", "peer-lost", "fixed length"
+    stopped_by: str = ""  # "decided", "cap", "interrupted", "peer-lost", "host", "fixed length"
     family: int = 1  # red lines in the family (Bonferroni on the FAIL side)
 
 

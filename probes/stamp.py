@@ -172,11 +172,12 @@ def measure(step: Step, bench: Bench) -> Measurement:
         report = sender.report()
     if report["ended_by"] in _GONE and stream.fault is None:
         stream.fault = _GONE[report["ended_by"]]
+        stopped_by = stream.fault.kind
     far = _finish(stream)
     stream.writer.close()
     result = StampResult(
         summary=replace(stream.summarizer.summary(), late=report.get("late", 0)),
-        rate_pps=report.get("rate_pps") or 0.0,
+        rate_pps=report.get("rate_pps") or float(step.params["rate_pps"]),  # none stated: at most what was planned
         packet_bytes=step.params["packet_bytes"],
         timeout_ns=step.params["timeout_ns"],
         schedule=step.params.get("schedule", "periodic"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from linkqual.model import Step
+from linkqual.net.sender import Sender, SenderConfig
 from linkqual.probes import stamp
 
 STEP = Step(
@@ -40,3 +43,21 @@ def test_an_end_that_left_no_word_is_not_said_to_have_stamped_in_its_kernel() ->
     said = stamp._conditions({"t1_source": "user"}, {"counters": counted}, far_stamped=False)
     assert (said.near.stamps, said.far.stamps) == ({"T1": "user"}, {"T2": "user", "T3": "user"})
     assert said.far.drops == {"socket_drops": 3}
+
+
+@pytest.mark.loopback
+def test_a_sender_that_died_ended_the_run_and_not_its_length(far_end: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Sender.start
+
+    def doomed(config: SenderConfig) -> Sender:
+        sender = start(config)
+        os.kill(sender.pid, signal.SIGKILL)
+        return sender
+
+    monkeypatch.setattr(Sender, "start", doomed)
+    measured = stamp.measure(STEP, far_end.bench())
+    assert measured.fault is not None
+    assert measured.stamp is not None
+    assert (measured.stamp.stopped_by, measured.fault.kind) == ("host", "host")
+    assert measured.stamp.rate_pps == 1000
+    assert measured.conditions.near.stamps == {}
