@@ -1,8 +1,8 @@
 """The Session-Sender's process: packets on a schedule, replies into settled records.
 
 sender = Sender.start(SenderConfig(address="192.0.2.2", port=port, ssid=7, rate_pps=1000, packets=10_000))
-for records in sender.chunks():     every 100 ms or sooner; settled rows in sequence order, every packet exactly once
-...                             sender.stop() here ends the sending; what is in flight is still settled
+for records in sender.chunks():     at least every 200 ms; settled rows in sequence order, every packet exactly once
+    ...                             sender.stop() here ends the sending; what is in flight is still settled
 sender.report()                     counters, buffers, lateness, why it ended
 """
 
