@@ -89,7 +89,9 @@ def _unheard(error: Exception) -> bool:
 
 
 def say_error(error: LinkqualError) -> None:
-    """One line what is wrong, one line what to do next."""
-    typer.echo(f"linkqual: {error.message}", err=True)
-    if error.hint:
-        typer.echo(f"  {error.hint}", err=True)
+    """What is wrong, and what to do next. A far end not yet recognised may have had a say in it: nothing of it steers a terminal."""
+    from linkqual.reports.inert import inert
+
+    for text in (f"linkqual: {error.message}", f"  {error.hint}" if error.hint else ""):
+        if text:
+            typer.echo("\n".join(map(inert, text.split("\n"))), err=True)

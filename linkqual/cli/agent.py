@@ -96,7 +96,9 @@ def _ports(option: str, text: str) -> tuple[int, int]:
 
 
 def _log(line: str) -> None:
-    typer.echo(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}", err=True)
+    from linkqual.reports.inert import inert
+
+    typer.echo(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {inert(line)}", err=True)
 
 
 def _silent(_line: str) -> None:

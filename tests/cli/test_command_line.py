@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from linkqual.cli import app
-from linkqual.errors import ExitCode
+from linkqual.cli import app, say_error
+from linkqual.errors import ExitCode, PeerError
 
 HEAVY = ("numpy", "pandas", "scapy", "scipy", "pydantic", "jinja2", "altair", "pyarrow", "ruamel", "cryptography")
 VERBS = ("test", "plan", "measure", "judge", "report", "agent", "lab", "doctor", "profiles", "probes")
@@ -175,3 +175,9 @@ def test_an_answer_nobody_can_take_is_no_fault_of_the_program(into: str, code: E
     assert said.returncode == code, said.stderr
     assert "Traceback" not in said.stderr
     assert said.stderr.startswith("linkqual: the answer cannot be written: ") or not code
+
+
+def test_what_a_far_end_says_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say_error(PeerError("far: no\x1b[2J\u202eSSAP", "one\ntwo\udcff", "token"))
+    said = capsys.readouterr().err
+    assert said == "linkqual: far: no\\x1b[2J\\u202eSSAP\n  one\ntwo\\udcff\n"
