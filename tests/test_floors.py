@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ IMPURE = {"socket", "ssl", "subprocess", "threading", "multiprocessing", "time",
 IMPURE_CALLS = {"open", "input", "print", "exec", "eval"}
 
 
+@cache
 def modules() -> dict[str, Path]:
     found = {}
     for top, prefix in (("linkqual", "linkqual"), ("probes", "linkqual.probes"), ("profiles", "linkqual.profiles"),
@@ -37,6 +39,7 @@ def floor_of(module: str) -> int:
     return FLOORS[part]
 
 
+@cache
 def imports(path: Path) -> tuple[set[str], set[str]]:
     """Names imported anywhere (functions included), and those imported outside `if TYPE_CHECKING`."""
     tree = ast.parse(path.read_text())

@@ -86,6 +86,8 @@ def pair() -> Iterator[Pair]:
             both.run(where, "ip", "address", "add", f"10.91.0.{number}/24", "dev", where)
             both.run(where, "ip", "address", "add", f"fd91::{number}/64", "dev", where, "nodad")
             both.run(where, "ip", "link", "set", where, "up")
+        for address in ("10.91.0.2", "fd91::2"):  # until neighbours know each other the kernel queues, and then drops
+            both.run("near", "ping", "-n", "-c", "1", "-w", "5", address)
         yield both
     finally:
         for holder in (second, first):
