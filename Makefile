@@ -13,8 +13,8 @@ demo: setup ## qualify the embedded line with real packets and write a report
 	@$(BIN)/linkqual test --profile training
 
 test: setup ## everything: checks of structure, fast tests, real packets in namespaces
-	@$(BIN)/pytest -q -n 2 -m "not lab"
-	@$(BIN)/pytest -q -m lab
+	@$(BIN)/pytest -q -n 2 -m "not quiet"
+	@$(BIN)/pytest -q -m quiet
 
 check: setup format lint types floors fast ## what a commit must pass
 

@@ -18,7 +18,7 @@ from linkqual.records import Fate
 
 from .isolated import isolated, require_isolation, until
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.quiet]
 
 HEAD = "sites: [near, far]\nforward: [r1, r2, r3]\n"
 BUSY = ("seen", "dropped", "duplicated")

@@ -20,7 +20,7 @@ from linkqual.lab import line as lines
 from linkqual.lab.isolate import available
 from linkqual.model import Direction
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.quiet]
 NEAR_ENOUGH_NS = 300_000
 
 
