@@ -20,6 +20,7 @@ from linkqual.session.attribution import apply_far_stamps, attribute
 
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.quiet,
     pytest.mark.skipif(
         not all(map(shutil.which, ("ip", "unshare", "nsenter", "nft", "tc"))),
         reason="needs ip, tc, nft, unshare, nsenter",
