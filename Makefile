@@ -13,7 +13,7 @@ demo: setup ## qualify the embedded line with real packets and write a report
 	@$(BIN)/linkqual test --profile training
 
 test: setup ## everything: checks of structure, fast tests, real packets in namespaces
-	@$(BIN)/pytest -q -n 2 -m "not quiet"
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not quiet"
 	@$(BIN)/pytest -q -m quiet
 
 check: setup format lint types floors fast ## what a commit must pass
@@ -32,7 +32,7 @@ floors: setup ## which module may import which
 	@$(BIN)/pytest -q tests/test_floors.py
 
 fast: setup ## tests that need no namespace
-	@$(BIN)/pytest -q -n 2 -m "not lab"
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not lab"
 
 lab: setup ## tests with real packets in network namespaces
 	@$(BIN)/pytest -q -m lab

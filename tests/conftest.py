@@ -1,1 +1,13 @@
-"""What every test may use."""
+"""What every test may rely on."""
+
+import signal
+
+from hypothesis import settings
+
+# A job that a plain shell starts in the background ignores SIGINT, and so would every program the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No timed assertion on a shared machine; thirty examples a law in every run, more where a law asks for them itself.
+settings.register_profile("linkqual", deadline=None, max_examples=30)
+settings.load_profile("linkqual")
