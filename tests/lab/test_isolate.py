@@ -80,7 +80,7 @@ def test_nothing_is_left_after_a_signal(number: signal.Signals, code: int) -> No
     assert outer.stdout
     net = int(outer.stdout.readline())
     assert net in namespaces()
-    assert len(marked(mark)) >= 6, "outer, guard, inner, two pumps and a sleeping program"
+    until(lambda: len(marked(mark)) >= 6, "outer, guard, inner, two pumps and a sleeping program")
     outer.send_signal(number)
     assert outer.wait() == code
     until(lambda: not marked(mark), "the end of every process")

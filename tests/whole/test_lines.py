@@ -89,7 +89,7 @@ def assert_delay_is_the_described_one(told: Told, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lossy", "bursty-loss", "jittery", "long-return"])
 def test_delay_and_loss_of_a_shipped_line(name: str, tmp_path: Path) -> None:
-    told = run(tmp_path, "--line", name, "--only", "stamp", "--duration", "3s")
+    told = run(tmp_path, "--line", name, "--only", "stamp", "--duration", "2s")
     assert_counts_are_the_lines_own(told)
     assert_delay_is_the_described_one(told, name)
 
@@ -123,7 +123,7 @@ def test_loss_is_laid_to_the_right_direction(forward: str, reverse: str, bad: st
 
 @pytest.mark.parametrize("name", ["slow-reverse", "policed"])
 def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
-    told = run(tmp_path, "--line", name, "--only", "throughput", "--streams", "4", "--duration", "5s")
+    told = run(tmp_path, "--line", name, "--only", "throughput", "--streams", "4", "--duration", "4s")
     expected = read.line(name).expect.goodput_bps
     for taken in told.of("throughput"):
         assert taken["fault"] is None, taken["fault"]
@@ -145,7 +145,7 @@ def quick(folder: Path) -> str:
 
 
 def test_the_default_line_passes_and_its_run_can_be_judged_again(tmp_path: Path) -> None:
-    told = run(tmp_path, "--profile", quick(tmp_path), "--streams", "4")
+    told = run(tmp_path, "--profile", quick(tmp_path), "--streams", "4", "--rate", "20k")
     assert told.code == 0, told.said
     assert told.document["verdict"]["outcome"] == "pass"
     assert_delay_is_the_described_one(told, "clean")
