@@ -77,16 +77,20 @@ def test_nothing_is_left_after_a_signal(number: signal.Signals, code: int) -> No
     mark = f"LINKQUAL_MARK={uuid.uuid4()}"
     environment = {**os.environ, mark.split("=", maxsplit=1)[0]: mark.split("=")[1]}
     outer = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True, env=environment)
-    assert outer.stdout
-    net = int(outer.stdout.readline())
-    assert net in namespaces()
-    until(lambda: len(marked(mark)) >= 6, "outer, guard, inner, two pumps and a sleeping program")
-    outer.send_signal(number)
-    assert outer.wait() == code
-    until(lambda: not marked(mark), "the end of every process")
-    assert net not in namespaces()
-    assert ("outer is leaving" in outer.stdout.read()) == (number != signal.SIGKILL)
-    outer.stdout.close()
+    try:
+        assert outer.stdout
+        net = int(outer.stdout.readline())
+        assert net in namespaces()
+        until(lambda: len(marked(mark)) >= 6, "outer, guard, inner, two pumps and a sleeping program")
+        outer.send_signal(number)
+        assert outer.wait() == code
+        until(lambda: not marked(mark), "the end of every process")
+        assert net not in namespaces()
+        assert ("outer is leaving" in outer.stdout.read()) == (number != signal.SIGKILL)
+        outer.stdout.close()
+    finally:
+        outer.kill()  # whatever failed above: nothing stays behind
+        outer.wait()
 
 
 def test_an_ordinary_user_can_do_it() -> None:
