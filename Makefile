@@ -40,7 +40,7 @@ lab: setup ## tests with real packets in network namespaces
 wheel: setup ## build the wheel and run the fast tests against it
 	@scripts/wheel.sh
 
-bench: setup ## the engine against its peers (needs root; see docs/benchmarks.md)
+bench: setup ## the engine against its peers (see docs/benchmarks.md)
 	@$(BIN)/python benchmarks/engine.py
 
 lock: setup ## compile requirements.lock anew

@@ -9,6 +9,7 @@ Floor 2, pure: randomness comes from the seed, time is an argument.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Protocol
 
@@ -56,8 +57,8 @@ class Periodic:
         return max(0, min(limit, total - sent))
 
 
-class _Drawn:
-    """A schedule drawn block by block, so that memory stays flat and block k depends on the seed and k alone."""
+class _Drawn(ABC):
+    """A schedule drawn block by block, so that memory stays flat; the draws of block k depend on the seed and k alone."""
 
     def __init__(self, rate_pps: float, seed: int) -> None:
         self._interval = float(_interval(rate_pps))
@@ -68,8 +69,9 @@ class _Drawn:
         self._grow()
         self._grow()
 
+    @abstractmethod
     def _draw(self, generator: np.random.Generator, block: int) -> npt.NDArray[np.float64]:
-        raise NotImplementedError
+        """The departures of a block, ns from the start, ascending."""
 
     def _grow(self) -> None:
         drawn = self._draw(np.random.default_rng((self._seed, self._next_block)), self._next_block)
