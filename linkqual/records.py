@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 ABSENT = -(2**63)  # "did not happen" in an int64 column
+UNKNOWN_TOS = -1  # nobody told how a packet arrived: 0 to 255 are all values
 
 
 class Fate(IntEnum):
@@ -59,6 +60,10 @@ RECORD = np.dtype(
         ("flow", "<u2"),  # 0 unless several flows share a step
         ("dscp", "u1"),  # DSCP sent
         ("tos", "u1"),  # TOS byte of the reply as received
+        (
+            "forward_tos",
+            "<i2",
+        ),  # TOS byte of the request as the far end received it (Class of Service TLV), or UNKNOWN_TOS
     ]
 )
 
@@ -80,4 +85,5 @@ def empty_records(count: int, first_seq: int = 0) -> Records:
     ):
         rows[name] = ABSENT
     rows["fate"] = Fate.UNSENT
+    rows["forward_tos"] = UNKNOWN_TOS
     return rows

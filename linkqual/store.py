@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from linkqual.errors import HostError, InputError, UsageError
-from linkqual.records import ABSENT, RECORD
+from linkqual.records import ABSENT, RECORD, empty_records
 from linkqual.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class PacketFile:
         columns = []
         for name in RECORD.names or ():
             column = records[name]
-            mask = column == ABSENT if column.dtype.kind == "i" else None
+            mask = column == ABSENT if column.dtype == "i8" else None
             columns.append(pa.array(column, mask=mask))
         self._writer.write_batch(pa.record_batch(columns, schema=_schema()))
 
@@ -203,7 +203,6 @@ def load(folder: Path) -> Qualification:
 
 def packets(folder: Path, step: str) -> Iterator[Records]:
     """Batches of packet records of a step; ends quietly where a torn tail begins (see `complete`). Nothing without a file."""
-    import numpy as np
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -215,8 +214,8 @@ def packets(folder: Path, step: str) -> Iterator[Records]:
             file = stack.enter_context(path.open("rb"))
             reader = ipc.open_stream(file)
             for batch in reader:
-                rows = np.empty(batch.num_rows, RECORD)
-                for name in RECORD.names or ():
+                rows = empty_records(batch.num_rows)  # what an older run had no column for keeps its "not known"
+                for name in set(RECORD.names or ()) & set(batch.schema.names):
                     column = batch.column(name)
                     if column.null_count:
                         column = column.fill_null(ABSENT)

@@ -12,7 +12,7 @@ import pytest
 
 from linkqual import store
 from linkqual.errors import HostError, InputError, UsageError
-from linkqual.records import ABSENT, Fate, empty_records
+from linkqual.records import ABSENT, RECORD, Fate, empty_records
 
 
 def packets(count: int, first: int = 0) -> Any:
@@ -34,6 +34,19 @@ def test_packets_come_back_as_they_were_absent_ones_too(tmp_path: Path) -> None:
     assert (back == np.concatenate([first, second])).all()
     assert (back["received_ns"][1::2] == ABSENT).all()
     assert store.complete(run.folder, "stamp")
+
+
+def test_a_run_of_a_version_without_a_column_reads_as_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = np.dtype([field for field in RECORD.descr if field[0] != "forward_tos"])
+    monkeypatch.setattr(store, "RECORD", older)
+    run = store.Run(tmp_path / "run")
+    writer = run.save_packets("stamp")
+    writer.write(packets(100))
+    writer.close()
+    monkeypatch.undo()
+    assert (np.concatenate(list(store.packets(run.folder, "stamp"))) == packets(100)).all()
 
 
 def test_a_torn_tail_costs_the_last_batch_only(tmp_path: Path) -> None:
