@@ -10,11 +10,10 @@ from linkqual.model import Json
 from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Section, choice, whole
 from linkqual.units import NS_PER_S, parse_duration_ns, parse_packet_rate, parse_size_bytes
+from linkqual.wire.codepoints import parse_dscp
 
 STAMP_BYTES = 64  # 44 of RFC 8762 and 20 of the Follow-Up Telemetry TLV (RFC 8972 section 4.7)
 MAX_PAYLOAD = 65_507
-_DSCP = {"BE": 0, "LE": 1, "EF": 46, "VA": 44} | {f"CS{n}": 8 * n for n in range(8)}
-_DSCP |= {f"AF{c}{d}": 8 * c + 2 * d for c in range(1, 5) for d in range(1, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +25,6 @@ class Setting:
     read: Callable[[str], Json]
     default: Json
     several: bool = False  # a list, or one value standing for a list of one
-
-
-def parse_dscp(value: str) -> int:
-    """6-bit code point of "EF", "AF41", "CS3", "BE" or a number (RFC 2474, 2597, 3246, 5865, 8622)."""
-    if value.upper() in _DSCP:
-        return _DSCP[value.upper()]
-    if value.isdecimal() and int(value) < 64:
-        return int(value)
-    raise InputError(f"{value!r} is no DSCP", "0 to 63, BE, LE, EF, VA, CS0 to CS7, AF11 to AF43")
 
 
 def _between(read: Callable[[object], int], low: str, high: str) -> Callable[[str], int]:

@@ -12,7 +12,7 @@ from linkqual.metrics import METRICS
 from linkqual.model import Direction, Objective, Profile, Relation
 from linkqual.profile import parse
 from linkqual.profile.lint import compare
-from linkqual.profile.probe_settings import SETTINGS, parse_dscp
+from linkqual.profile.probe_settings import SETTINGS
 from linkqual.session.pacer import SCHEDULES
 
 LOSS = "- {metric: loss_ratio, direction: both, limit: 1e-5, source: contract}\n"
@@ -125,11 +125,6 @@ def test_one_number_of_streams_stands_for_a_list() -> None:
     throughput = "- {metric: throughput, statistic: p10, direction: both, limit: none}\n"
     assert profile(throughput, "probes: {throughput: {streams: 8}}").probes["throughput"]["streams"] == [8]
     assert profile(throughput, "probes: {throughput: {streams: [16, 1]}}").probes["throughput"]["streams"] == [1, 16]
-
-
-@pytest.mark.parametrize(("written", "value"), [("EF", 46), ("cs6", 48), ("AF41", 34), ("0", 0), ("63", 63), ("LE", 1)])
-def test_dscp(written: str, value: int) -> None:
-    assert parse_dscp(written) == value
 
 
 def test_schedules_are_those_of_the_engine() -> None:
