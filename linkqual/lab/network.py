@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -59,8 +59,10 @@ _SILENCE = """table inet silent {
 class VirtualLine:
     """A line under way. `with VirtualLine(line) as virtual:` builds it and takes it down again."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, lane: Callable[[int, int, Impairer, memoryview], pump.Lane] = pump.Lane) -> None:
+        """`lane` makes each direction of a pumped link: one that keeps books of its own, for a test of the line itself."""
         self.line = line
+        self._lane = lane
         self.near, self.far = line.near, line.far
         self.spaces: dict[str, Namespace] = {}
         self._numbers = {link.name: number for number, link in enumerate(line.links, 1)}
@@ -205,7 +207,7 @@ class VirtualLine:
             sender = link.a if toward == link.b else link.b
             self._rows[link.name, toward] = row
             impairer = Impairer(link.toward(toward), seed)
-            lane = pump.Lane(tunnels[link.name, sender], tunnels[link.name, toward], impairer, row)
+            lane = self._lane(tunnels[link.name, sender], tunnels[link.name, toward], impairer, row)
             lanes[(link.name, toward) in forward].append(lane)
         self._pumps = [pump.spawn(group) for group in lanes.values() if group]
         for fd in tunnels.values():
