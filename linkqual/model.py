@@ -407,6 +407,7 @@ class Hop:
     reached: bool = False  # this hop is the far end
     others: tuple[str, ...] = ()  # further addresses that answered at this TTL
     egress: str | None = None  # the address it sent the probes onward from (Record Route, RFC 791 s3.1); None: not told
+    quoted_tos: int | None = None  # TOS / Traffic Class of the probe as its ICMP error quotes it; None: not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +434,43 @@ class PathResult:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkingRow:
+    """Packets that left one end with one marking, and the markings they arrived with at the other. DSCP and ECN as numbers.
+
+    `sent` = `lost` + `unseen` + `unmarked` + the packets of `arrived`.
+    """
+
+    direction: Direction
+    dscp: int
+    ecn: int
+    sent: int
+    lost: int = 0  # on this way
+    unseen: int = 0  # nobody knows how they arrived: forward, their replies are missing
+    unmarked: int = 0  # that end's host did not mark them as asked: they tell nothing of the line
+    arrived: tuple[tuple[int, int, int], ...] = ()  # (dscp, ecn, packets)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkingTrace:
+    """A trace whose probes carried a marking that does not arrive: its hops quote what they saw of it."""
+
+    direction: Direction
+    dscp: int
+    ecn: int
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class MarkingResult:
+    """Which markings arrive, in each direction."""
+
+    rows: tuple[MarkingRow, ...]
+    packet_bytes: int  # UDP payload
+    timeout_ns: int
+    traces: tuple[MarkingTrace, ...] = ()  # at most one a direction
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """What came of one step. Exactly one result, or a fault, or both (cut short)."""
 
@@ -443,6 +481,7 @@ class Measurement:
     ping: PingResult | None = None
     throughput: ThroughputResult | None = None
     path: PathResult | None = None
+    marking: MarkingResult | None = None
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
 
@@ -480,7 +519,7 @@ class Finding:
 class Note:
     """Something a reader should know that is no red line: an asymmetry, a host limit, a cross-check that differs."""
 
-    kind: str  # "path", "ping", "host", "clock", "asymmetry", "throughput", "loss", "simulated"
+    kind: str  # "path", "ping", "host", "clock", "asymmetry", "throughput", "loss", "marking", "simulated"
     sentence: str
     weight: str = "info"  # info | warn
 
