@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkqual.units import NS_PER_S
-from linkqual.wire import stamp, tlv
+from linkqual.wire import stamp, tlv, tlv_values
 from linkqual.wire.timestamp import ErrorEstimate, ntp_column, ntp_from_ns
 
 _LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
@@ -214,8 +214,8 @@ class ReflectorSession:
             tail[:] = np.frombuffer(answered, np.uint8)
 
     def _follow_up(self, value: bytes) -> bytes:
-        tlv.FollowUp.decode(value)
+        tlv_values.FollowUp.decode(value)
         if not self._stamps:
             return bytes(len(value))
         number, sent_ns = self._stamps.popleft()
-        return tlv.FollowUp(number & _LOW_32, ntp_from_ns(sent_ns), _SOFTWARE_LOCAL).encode()
+        return tlv_values.FollowUp(number & _LOW_32, ntp_from_ns(sent_ns), _SOFTWARE_LOCAL).encode()

@@ -1,4 +1,6 @@
-"""STAMP test packets, unauthenticated (RFC 8762 s4.2.1, s4.3.1; SSID of RFC 8972 s3): one packet, and columns of packets.
+"""STAMP test packets (RFC 8762 s4.2, s4.3; SSID of RFC 8972 s3): columns of packets in both modes.
+
+Unauthenticated; `stamp_auth` draws the authenticated ones and has their HMAC, `stamp_packet` reads and writes one by one.
 
 Session-Sender, 44 octets                            Session-Reflector, 44 octets
      0               2               4                    0               2               4
@@ -25,7 +27,8 @@ Session-Sender, 44 octets                            Session-Reflector, 44 octet
   44 ~             TLVs              ~                 44 ~        TLVs (RFC 8972)        ~
 
 A reply is as long as its request. MBZ is sent as zero and ignored on receipt. Our own sessions carry Follow-Up Telemetry
-(20 octets at 44) and, beyond 64 octets, one Extra Padding TLV.
+(20 octets) right after the base packet, then whatever TLVs the sender asks for, in authenticated mode the HMAC TLV, and
+last what is left as one Extra Padding TLV.
 
 Columns: `sender_rows(buffer)` and `reflector_rows(buffer)` are views of a preallocated uint8 array of shape (N, size);
 reading and assigning a field touches the packets themselves, no copies. Timestamps in them are wire values, see
@@ -35,189 +38,169 @@ reading and assigning a field touches the packets themselves, no copies. Timesta
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from enum import IntEnum
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.errors import InputError, WireError
-from linkqual.wire import timestamp, tlv
-from linkqual.wire.timestamp import DEFAULT_NEAR_NS, ErrorEstimate
+from linkqual.errors import InputError
+from linkqual.wire import tlv
+from linkqual.wire.timestamp import ErrorEstimate
 
 PORT = 862  # RFC 8762 s4.1
-BASE_BYTES = 44
-FOLLOW_UP_BYTES = BASE_BYTES + tlv.HEADER_BYTES + 16
 SEQUENCE_MODULUS = 2**32
+HMAC_BYTES = 16  # of the base packet in authenticated mode: its last octets
 
-_SENDER = struct.Struct("!IQHH28x")
-_REFLECTOR = struct.Struct("!IQHHQIQH2xB3x")
+
+class Mode(IntEnum):
+    """The two packet formats of RFC 8762 s4; the value is the size of the base packet in octets."""
+
+    UNAUTHENTICATED = 44
+    AUTHENTICATED = 112
+
+    @property
+    def follow_up_bytes(self) -> int:
+        """Size of the smallest packet of our own sessions that asks for Follow-Up Telemetry."""
+        return self + _FOLLOW_UP_TLV + (0 if self is Mode.UNAUTHENTICATED else _HMAC_TLV)
+
+    @property
+    def timestamp_at(self) -> int:
+        """Offset of the Timestamp; the Sequence Number is at 0 in both modes."""
+        return 4 if self is Mode.UNAUTHENTICATED else 16
+
+
+_FOLLOW_UP_TLV = tlv.HEADER_BYTES + 16
+_HMAC_TLV = tlv.HEADER_BYTES + HMAC_BYTES
+BASE_BYTES = int(Mode.UNAUTHENTICATED)
+FOLLOW_UP_BYTES = Mode.UNAUTHENTICATED.follow_up_bytes
+
+_PLAIN, _SIGNED = Mode.UNAUTHENTICATED, Mode.AUTHENTICATED
+SENDER = {_PLAIN: struct.Struct("!IQHH28x"), _SIGNED: struct.Struct("!I12xQHH84x")}
 
 Packets = npt.NDArray[np.uint8]  # shape (N, size)
 Rows = npt.NDArray[np.void]  # shape (N,), a structured view of Packets
 Mask = npt.NDArray[np.bool_]  # shape (N,)
 
 
-# ---- one packet
-
-
-@dataclass(frozen=True, slots=True)
-class SenderPacket:
-    """What a Session-Sender sends. `tail`: the octets after the base packet (TLVs)."""
-
-    sequence: int
-    timestamp_ns: int  # T1
-    error: ErrorEstimate
-    ssid: int = 0
-    tail: bytes = b""
-
-    def encode(self) -> bytes:
-        """At least 44 octets."""
-        t1 = timestamp.encode(self.timestamp_ns, self.error.form)
-        return _SENDER.pack(self.sequence, t1, self.error.to_wire(), self.ssid) + self.tail
-
-    @classmethod
-    def decode(cls, data: bytes, near_ns: int = DEFAULT_NEAR_NS) -> SenderPacket:
-        """Raises WireError when it is too short, or its Error Estimate or a PTP timestamp is not valid."""
-        _check_length(data, "Session-Sender")
-        sequence, t1, error, ssid = _SENDER.unpack_from(data)
-        estimate = ErrorEstimate.from_wire(error)
-        return cls(sequence, timestamp.decode(t1, estimate.form, near_ns), estimate, ssid, data[BASE_BYTES:])
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectorPacket:
-    """What a Session-Reflector answers. `error` covers T2 and T3, `sender_error` is the request's and covers T1."""
-
-    sequence: int
-    timestamp_ns: int  # T3
-    error: ErrorEstimate
-    ssid: int
-    receive_ns: int  # T2
-    sender_sequence: int
-    sender_timestamp_ns: int  # T1
-    sender_error: ErrorEstimate
-    sender_ttl: int  # TTL or Hop Limit of the request as it arrived
-    tail: bytes = b""
-
-    def encode(self) -> bytes:
-        """At least 44 octets."""
-        form = self.error.form
-        base = _REFLECTOR.pack(
-            self.sequence,
-            timestamp.encode(self.timestamp_ns, form),
-            self.error.to_wire(),
-            self.ssid,
-            timestamp.encode(self.receive_ns, form),
-            self.sender_sequence,
-            timestamp.encode(self.sender_timestamp_ns, self.sender_error.form),
-            self.sender_error.to_wire(),
-            self.sender_ttl,
-        )
-        return base + self.tail
-
-    @classmethod
-    def decode(cls, data: bytes, near_ns: int = DEFAULT_NEAR_NS) -> ReflectorPacket:
-        """Raises WireError when it is too short, or an Error Estimate or a PTP timestamp is not valid."""
-        _check_length(data, "Session-Reflector")
-        sequence, t3, error, ssid, t2, sender_sequence, t1, sender_error, ttl = _REFLECTOR.unpack_from(data)
-        ours, theirs = ErrorEstimate.from_wire(error), ErrorEstimate.from_wire(sender_error)
-        return cls(
-            sequence=sequence,
-            timestamp_ns=timestamp.decode(t3, ours.form, near_ns),
-            error=ours,
-            ssid=ssid,
-            receive_ns=timestamp.decode(t2, ours.form, near_ns),
-            sender_sequence=sender_sequence,
-            sender_timestamp_ns=timestamp.decode(t1, theirs.form, near_ns),
-            sender_error=theirs,
-            sender_ttl=ttl,
-            tail=data[BASE_BYTES:],
-        )
-
-
-def _check_length(data: bytes, kind: str) -> None:
-    if len(data) < BASE_BYTES:
-        raise WireError(f"{len(data)} octets are no {kind} packet: it has at least {BASE_BYTES}")
-
-
-# ---- columns of packets
-
 _Field = tuple[str, str, int]  # name, format, offset
-_SENDER_FIELDS: tuple[_Field, ...] = (
-    ("sequence", ">u4", 0),
-    ("timestamp", ">u8", 4),
-    ("error", ">u2", 12),
-    ("ssid", ">u2", 14),
-)
-_REFLECTOR_FIELDS: tuple[_Field, ...] = (
-    *_SENDER_FIELDS,
-    ("receive_timestamp", ">u8", 16),
-    ("sender_sequence", ">u4", 24),
-    ("sender_timestamp", ">u8", 28),
-    ("sender_error", ">u2", 36),
-    ("mbz", ">u2", 38),
-    ("sender_ttl", "u1", 40),
-    ("mbz_tail", "V3", 41),
-)
-_FOLLOW_UP_FIELDS: tuple[_Field, ...] = (
-    ("follow_up", ">u4", 44),  # the TLV's header
-    ("follow_up_sequence", ">u4", 48),
-    ("follow_up_timestamp", ">u8", 52),
-    ("follow_up_mode", "u1", 60),
-)
+
+
+def _sender_fields(mode: Mode) -> tuple[_Field, ...]:
+    t1 = mode.timestamp_at
+    return ("sequence", ">u4", 0), ("timestamp", ">u8", t1), ("error", ">u2", t1 + 8), ("ssid", ">u2", t1 + 10)
+
+
+_RECEIVED_FIELDS: dict[Mode, tuple[_Field, ...]] = {
+    _PLAIN: (
+        ("receive_timestamp", ">u8", 16),
+        ("sender_sequence", ">u4", 24),
+        ("sender_timestamp", ">u8", 28),
+        ("sender_error", ">u2", 36),
+        ("sender_ttl", "u1", 40),
+    ),
+    _SIGNED: (
+        ("receive_timestamp", ">u8", 32),
+        ("sender_sequence", ">u4", 48),
+        ("sender_timestamp", ">u8", 64),
+        ("sender_error", ">u2", 72),
+        ("sender_ttl", "u1", 80),
+    ),
+}
+_REFLECTOR_MBZ = {
+    _PLAIN: (slice(38, 40), slice(41, 44)),
+    _SIGNED: (slice(4, 16), slice(28, 32), slice(40, 48), slice(52, 64), slice(74, 80), slice(81, 96)),
+}
 FOLLOW_UP_REQUEST = tlv.Flag.UNRECOGNISED << 24 | tlv.Type.FOLLOW_UP_TELEMETRY << 16 | 16
 FOLLOW_UP_REPLY = tlv.Type.FOLLOW_UP_TELEMETRY << 16 | 16
+_HMAC_REQUEST = tlv.Flag.UNRECOGNISED << 24 | tlv.Type.HMAC << 16 | HMAC_BYTES
+_PADDING_REQUEST = tlv.Flag.UNRECOGNISED << 24 | tlv.Type.EXTRA_PADDING << 16
+
+
+def _follow_up_fields(mode: Mode, size: int) -> tuple[_Field, ...]:
+    if size < mode + _FOLLOW_UP_TLV:
+        return ()
+    return (
+        ("follow_up", ">u4", mode),  # the TLV's header
+        ("follow_up_sequence", ">u4", mode + 4),
+        ("follow_up_timestamp", ">u8", mode + 8),
+        ("follow_up_mode", "u1", mode + 16),
+    )
 
 
 @cache
-def _layout(base: tuple[_Field, ...], size: int) -> np.dtype[np.void]:
-    if size < BASE_BYTES:
-        raise InputError(f"rows of {size} octets hold no STAMP packet", hint=f"use at least {BASE_BYTES}")
-    fields = base + (_FOLLOW_UP_FIELDS if size >= FOLLOW_UP_BYTES else ())
+def _own_headers(mode: Mode, size: int) -> tuple[tuple[str, int, int], ...]:
+    """Field, offset and value of each TLV's header in requests of our own layout without further TLVs."""
+    signature = _HMAC_TLV if mode is Mode.AUTHENTICATED else 0
+    rest = size - mode.follow_up_bytes
+    if rest < 0 or 0 < rest < tlv.HEADER_BYTES:
+        return ()
+    headers = [("follow_up", int(mode), FOLLOW_UP_REQUEST)]
+    if signature:
+        headers.append(("signature", mode + _FOLLOW_UP_TLV, _HMAC_REQUEST))
+    if rest:
+        headers.append(("padding", mode.follow_up_bytes, _PADDING_REQUEST | rest - tlv.HEADER_BYTES))
+    return tuple(headers)
+
+
+@cache
+def _layout(mode: Mode, size: int, replies: bool) -> np.dtype[np.void]:
+    if size < mode:
+        raise InputError(f"rows of {size} octets hold no STAMP packet", hint=f"use at least {int(mode)}")
+    fields = [*_sender_fields(mode), *_follow_up_fields(mode, size)]
+    if replies:
+        fields += _RECEIVED_FIELDS[mode]
+        fields += [(name, ">u4", at) for name, at, _ in _own_headers(mode, size)[1:]]
     names, formats, offsets = zip(*fields, strict=True)
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
 
-def sender_rows(buffer: Packets) -> Rows:
-    """View (N, size) octets as N Session-Sender packets: sequence, timestamp, error, ssid, and from 64 octets on follow_up,
-    follow_up_sequence, follow_up_timestamp, follow_up_mode. The octets of a row must lie side by side.
+def sender_rows(buffer: Packets, mode: Mode = Mode.UNAUTHENTICATED) -> Rows:
+    """View (N, size) octets as N Session-Sender packets: sequence, timestamp, error, ssid, and with 20 octets after the base
+    packet follow_up, follow_up_sequence, follow_up_timestamp, follow_up_mode. The octets of a row must lie side by side.
     """
-    return buffer.view(_layout(_SENDER_FIELDS, buffer.shape[-1]))[..., 0]
+    return buffer.view(_layout(mode, buffer.shape[-1], False))[..., 0]
 
 
-def reflector_rows(buffer: Packets) -> Rows:
-    """View (N, size) octets as N Session-Reflector packets: the fields drawn above, and those of `sender_rows`."""
-    return buffer.view(_layout(_REFLECTOR_FIELDS, buffer.shape[-1]))[..., 0]
+def reflector_rows(buffer: Packets, mode: Mode = Mode.UNAUTHENTICATED) -> Rows:
+    """View (N, size) octets as N Session-Reflector packets: the fields of `sender_rows`, and receive_timestamp,
+    sender_sequence, sender_timestamp, sender_error, sender_ttl.
+    """
+    return buffer.view(_layout(mode, buffer.shape[-1], True))[..., 0]
 
 
 def request_template(
     size: int,
     *,
+    mode: Mode = Mode.UNAUTHENTICATED,
     ssid: int = 0,
     error: ErrorEstimate | None = None,
     follow_up: bool = True,
+    tlvs: Sequence[tlv.Tlv] = (),
     padding: np.random.Generator | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """One Session-Sender packet of `size` octets to copy into every row; sequence and timestamp stay to be filled.
+    """One Session-Sender packet of `size` octets to copy into every row; sequence, timestamp and HMACs stay to be filled.
 
-    With `follow_up` it asks for Follow-Up Telemetry when there is room. The rest is one Extra Padding TLV, pseudo-random
-    when a generator is given (RFC 8972 s4.1 recommends it), else zero. Raises InputError for a size that leaves a rest of
-    one to three octets, too short for a TLV.
+    With `follow_up` it asks for Follow-Up Telemetry when there is room; `tlvs` are asked for besides. The rest is one Extra
+    Padding TLV, pseudo-random when a generator is given (RFC 8972 s4.1 recommends it), else zero. Raises InputError for a size
+    without room for `tlvs`, or that leaves a rest of one to three octets, too short for a TLV.
     """
-    asks = follow_up and size >= FOLLOW_UP_BYTES
-    rest = size - (FOLLOW_UP_BYTES if asks else BASE_BYTES)
+    signature = [tlv.Tlv(tlv.Type.HMAC, bytes(HMAC_BYTES))] if mode is Mode.AUTHENTICATED else []
+    asked = [*tlvs, *signature] if tlvs else []
+    if follow_up and size >= mode + _FOLLOW_UP_TLV + tlv.total_bytes([*tlvs, *signature]):
+        asked = [tlv.Tlv(tlv.Type.FOLLOW_UP_TELEMETRY, bytes(16)), *tlvs, *signature]
+    rest = size - mode - tlv.total_bytes(asked)
     if rest < 0 or 0 < rest < tlv.HEADER_BYTES:
+        least = mode + tlv.total_bytes(asked)
         raise InputError(
-            f"no STAMP packet has {size} octets here",
-            hint=f"take {BASE_BYTES}, {FOLLOW_UP_BYTES}, or {FOLLOW_UP_BYTES + tlv.HEADER_BYTES} and more",
+            f"no STAMP packet has {size} octets here", hint=f"take {least}, or {least + tlv.HEADER_BYTES} and more"
         )
-    tlvs = [tlv.Tlv(tlv.Type.FOLLOW_UP_TELEMETRY, bytes(16))] if asks else []
     if rest:
         filling = bytes(rest - tlv.HEADER_BYTES) if padding is None else padding.bytes(rest - tlv.HEADER_BYTES)
-        tlvs.append(tlv.Tlv(tlv.Type.EXTRA_PADDING, filling))
-    base = _SENDER.pack(0, 0, (error or ErrorEstimate()).to_wire(), ssid)
-    return np.frombuffer(base + tlv.encode(tlvs), np.uint8)
+        asked.append(tlv.Tlv(tlv.Type.EXTRA_PADDING, filling))
+    base = SENDER[mode].pack(0, 0, (error or ErrorEstimate()).to_wire(), ssid)
+    return np.frombuffer(base + tlv.encode(asked), np.uint8)
 
 
 def reflect(
@@ -227,28 +210,30 @@ def reflect(
     receive_timestamp: npt.NDArray[np.uint64],
     ttl: npt.NDArray[np.integer],
     error: ErrorEstimate,
+    mode: Mode = Mode.UNAUTHENTICATED,
 ) -> Rows:
-    """Turn N requests into replies in place and return their reflector rows (RFC 8762 s4.3.1).
+    """Turn N requests into replies in place and return their reflector rows (RFC 8762 s4.3).
 
     `sequence` is the reflector's own counter modulo 2^32, `receive_timestamp` T2 as wire values in the format of `error`.
-    T3 (`rows["timestamp"]`) and the follow_up fields are left for the caller to fill just before sending. In requests of
-    our own layout the U flags of both TLVs are cleared: they are understood. Others keep their tail; give it to `tlv.answer`.
+    T3 (`rows["timestamp"]`), the follow_up fields and, last of all, the HMACs are left for the caller to fill just before
+    sending. Tails of our own layout (Follow-Up Telemetry, HMAC, Extra Padding) have their U flags cleared: they are understood,
+    and `follow_up` is FOLLOW_UP_REPLY. Any other tail is untouched: give it to `tlv.answer`.
     """
-    rows = reflector_rows(buffer)
+    rows = reflector_rows(buffer, mode)
     for name in ("sequence", "timestamp", "error"):  # copies first: T3 and the counter take their places
         rows[f"sender_{name}"] = rows[name]
     rows["sequence"] = sequence
     rows["error"] = error.to_wire()
     rows["receive_timestamp"] = receive_timestamp
     rows["sender_ttl"] = ttl
-    rows["mbz"] = 0
-    buffer[..., 41:44] = 0
-    if "follow_up" in (rows.dtype.names or ()):
-        own = rows["follow_up"] == FOLLOW_UP_REQUEST
-        buffer[own, BASE_BYTES] = 0
-        if buffer.shape[-1] > FOLLOW_UP_BYTES:
-            padded = own & (buffer[..., FOLLOW_UP_BYTES + 1] == tlv.Type.EXTRA_PADDING)
-            buffer[padded, FOLLOW_UP_BYTES] = 0
+    for octets in _REFLECTOR_MBZ[mode]:
+        buffer[..., octets] = 0
+    headers = _own_headers(mode, buffer.shape[-1])
+    if headers:
+        own = np.logical_and.reduce([rows[name] == header for name, _, header in headers])
+        understood = slice(None) if own.all() else own
+        for _, at, _ in headers:
+            buffer[understood, at] = 0
     return rows
 
 

@@ -21,7 +21,6 @@ from enum import IntEnum, IntFlag
 from linkqual.errors import WireError
 
 _HEADER = struct.Struct("!BBH")
-_FOLLOW_UP = struct.Struct("!IQB3x")
 HEADER_BYTES = _HEADER.size
 
 
@@ -67,13 +66,18 @@ def encode(tlvs: Iterable[Tlv]) -> bytes:
     return b"".join(tlv.encode() for tlv in tlvs)
 
 
+def total_bytes(tlvs: Iterable[Tlv]) -> int:
+    """What they take in a packet."""
+    return sum(HEADER_BYTES + len(tlv.value) for tlv in tlvs)
+
+
 def parse(data: bytes) -> tuple[Tlv, ...]:
     """Every TLV of a packet's tail. Raises WireError when one runs past the end or a rest is too short for a header."""
-    return tuple(tlv for tlv, _ in _walk(data))
+    return tuple(tlv for tlv, _ in walk(data))
 
 
-def _walk(data: bytes) -> Iterator[tuple[Tlv, int]]:
-    """Each TLV with the offset of its header."""
+def walk(data: bytes) -> Iterator[tuple[Tlv, int]]:
+    """Each TLV with the offset of its header. Raises WireError where one runs past the end or is cut off."""
     offset = 0
     while offset < len(data):
         if len(data) - offset < HEADER_BYTES:
@@ -86,24 +90,25 @@ def _walk(data: bytes) -> Iterator[tuple[Tlv, int]]:
         offset = end
 
 
-def answer(data: bytes, known: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
+def answer(data: bytes, known: Mapping[int, Callable[[bytes], bytes]], *, intact: bool = True) -> bytes:
     """The tail of the reply to a request's tail, of the same length (RFC 8972 s4).
 
     `known` maps a type to what fills its value; it raises WireError when the value has no valid length (M is set, the
     value goes back unchanged). Types not in it go back with U set, Extra Padding as it came with U cleared. What follows a
-    TLV that runs past the packet goes back unread, with M set on that TLV.
+    TLV that runs past the packet goes back unread, with M set on that TLV. Unless `intact` (the HMAC TLV was verified, s4.8),
+    every TLV goes back unread with I set.
     """
     reply = bytearray(data)
-    walk = _walk(data)
     read = 0
     try:
-        for tlv, offset in walk:
-            reply[offset], value = _answer_one(tlv, known)
+        for tlv, offset in walk(data):
+            flags, value = _answer_one(tlv, known) if intact else (Flag.INTEGRITY, tlv.value)
+            reply[offset] = flags
             read = offset + HEADER_BYTES + len(tlv.value)
             if len(value) == len(tlv.value):
                 reply[offset + HEADER_BYTES : read] = value
     except WireError:
-        reply[read] = Flag.MALFORMED
+        reply[read] = Flag.MALFORMED if intact else Flag.MALFORMED | Flag.INTEGRITY
     return bytes(reply)
 
 
@@ -119,24 +124,18 @@ def _answer_one(tlv: Tlv, known: Mapping[int, Callable[[bytes], bytes]]) -> tupl
         return Flag.MALFORMED, tlv.value
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUp:
-    """Value of the Follow-Up Telemetry TLV (RFC 8972 s4.7): when the reply before this one really left.
-
-    `timestamp` is the wire value, in the format of the reply's own Error Estimate; all zero: nothing to tell yet.
+def read_reply(data: bytes) -> tuple[Tlv, ...]:
+    """What a Session-Sender may use of a reply's tail (RFC 8972 s4): nothing once a TLV has I set, else the TLVs up to the first
+    with M set or that runs past the packet, without those with U set.
     """
-
-    sequence: int = 0  # the reflector's, of an earlier reply
-    timestamp: int = 0
-    mode: int = 0  # RFC 8972 s5.5: 1 hardware assist, 2 local software, 3 control plane
-
-    def encode(self) -> bytes:
-        """16 octets."""
-        return _FOLLOW_UP.pack(self.sequence, self.timestamp, self.mode)
-
-    @classmethod
-    def decode(cls, value: bytes) -> FollowUp:
-        """Of 16 octets, reserved ones ignored. Raises WireError for any other length."""
-        if len(value) != _FOLLOW_UP.size:
-            raise WireError(f"Follow-Up Telemetry of {len(value)} octets; it has {_FOLLOW_UP.size}")
-        return cls(*_FOLLOW_UP.unpack(value))
+    usable, reading = [], True
+    try:
+        for tlv, _ in walk(data):
+            if tlv.flags & Flag.INTEGRITY:
+                return ()
+            reading = reading and not tlv.flags & Flag.MALFORMED
+            if reading and not tlv.flags & Flag.UNRECOGNISED:
+                usable.append(tlv)
+    except WireError:
+        pass  # a TLV that runs past the packet ends what can be read
+    return tuple(usable)

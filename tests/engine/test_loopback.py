@@ -23,7 +23,8 @@ from linkqual.net.sender import Sender, SenderConfig
 from linkqual.net.sockets import StampedSocket, truesize
 from linkqual.records import Fate, Records, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
-from linkqual.wire.stamp import ReflectorPacket, SenderPacket, request_template
+from linkqual.wire.stamp import request_template
+from linkqual.wire.stamp_packet import ReflectorPacket, SenderPacket
 from linkqual.wire.timestamp import ErrorEstimate
 from linkqual.wire.tlv import Tlv
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkqual.errors import InputError, WireError
-from linkqual.wire import stamp, timestamp, tlv
-from linkqual.wire.stamp import ReflectorPacket, SenderPacket
+from linkqual.wire import stamp, timestamp, tlv, tlv_values
+from linkqual.wire.stamp_packet import ReflectorPacket, SenderPacket
 from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
 
 T = 1700000000 * 10**9
@@ -59,7 +59,7 @@ def test_any_bytes_give_a_packet_or_wire_error(data: bytes) -> None:
         SenderPacket.decode,
         ReflectorPacket.decode,
         tlv.parse,
-        tlv.FollowUp.decode,
+        tlv_values.FollowUp.decode,
     ]
     for read in readers:
         with contextlib.suppress(WireError):
@@ -88,7 +88,7 @@ def scapy_stamp() -> Any:
 
 
 def test_scapy_reads_our_reply(scapy_stamp: Any) -> None:
-    follow_up = tlv.Tlv(7, tlv.FollowUp(4, 0xE8FE6F8020000000, 2).encode(), 0)
+    follow_up = tlv.Tlv(7, tlv_values.FollowUp(4, 0xE8FE6F8020000000, 2).encode(), 0)
     packet = ReflectorPacket.decode(REFLECTOR.encode() + follow_up.encode())
     seen = scapy_stamp.STAMPSessionReflectorTestUnauthenticated(packet.encode())
     assert (seen.seq, seen.ssid, seen.seq_sender, seen.ttl_sender, seen.mbz1, seen.mbz2) == (5, 0x1234, 7, 253, 0, 0)
@@ -97,7 +97,7 @@ def test_scapy_reads_our_reply(scapy_stamp: Any) -> None:
     assert float(seen.ts_rx) - 2208988800 == pytest.approx(packet.receive_ns / 1e9, abs=1e-6)
     (telemetry,) = seen.tlv_objects
     assert (int(telemetry.flags), telemetry.type, telemetry.len) == (0, 7, 16)
-    assert bytes(telemetry)[4:] == tlv.FollowUp(4, 0xE8FE6F8020000000, 2).encode()
+    assert bytes(telemetry)[4:] == tlv_values.FollowUp(4, 0xE8FE6F8020000000, 2).encode()
 
 
 def test_we_read_what_scapy_sends(scapy_stamp: Any) -> None:
@@ -139,9 +139,9 @@ def test_a_reflector_answers_each_tlv() -> None:
             raise WireError("Direct Measurement has 12 octets")
         return value
 
-    tail = tlv.answer(tlv.encode(request), {7: lambda _: tlv.FollowUp(1, 2, 3).encode(), 5: count})
+    tail = tlv.answer(tlv.encode(request), {7: lambda _: tlv_values.FollowUp(1, 2, 3).encode(), 5: count})
     assert [(item.type, item.flags, item.value) for item in tlv.parse(tail)] == [
-        (7, 0, tlv.FollowUp(1, 2, 3).encode()),
+        (7, 0, tlv_values.FollowUp(1, 2, 3).encode()),
         (200, tlv.Flag.UNRECOGNISED, b"what?"),
         (5, tlv.Flag.MALFORMED, b"short"),
         (1, 0, b"pad"),
