@@ -234,6 +234,40 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Burst:
+    """Packets that left the sender back to back (`stats.pacing`): how many, from when to when, and how many of them were lost."""
+
+    packets: int = 0
+    start_ns: int = 0  # departure of the first
+    end_ns: int = 0  # departure of the last
+    lost_forward: int = 0
+    lost_reverse: int = 0
+    lost: int = 0  # direction unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """How packets really left, against their schedule. Empty where nothing was scheduled (closed loop).
+
+    `first` and `last` are what a merge has to know of the two ends: a burst there may go on in the neighbour.
+    """
+
+    interval_ns: float = 0.0  # mean of the schedule
+    most: int = 0  # packets back to back that are still taken for the schedule's own
+    late: Histogram = field(default_factory=Histogram)  # departure (T1) after the intended instant
+    gaps: Histogram = field(default_factory=Histogram)  # between the departures of neighbours
+    bursts: int = 0  # of any size, single packets too
+    longest: Burst = field(default_factory=Burst)
+    beyond: int = 0  # bursts of more than `most` packets
+    lost_forward: int = 0  # packets lost of those in bursts beyond
+    lost_reverse: int = 0
+    lost: int = 0
+    first: Burst = field(default_factory=Burst)
+    last: Burst = field(default_factory=Burst)
+    first_intended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Counts and distributions of one packet stream. Integer counts are primary; summaries of two halves merge exactly."""
 
@@ -273,6 +307,7 @@ class Summary:
     )
     forward_hops: dict[str, int] = field(default_factory=dict)  # received TTL (as text) -> packets
     reverse_hops: dict[str, int] = field(default_factory=dict)
+    pacing: Pacing = field(default_factory=Pacing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +332,10 @@ class EndConditions:
     receive_buffer_bytes: int | None = None
     drops: dict[str, int] = field(default_factory=dict)  # counter -> increase during the step
     notes: tuple[str, ...] = ()
+    counters: dict[str, int] = field(default_factory=dict)  # of the probe's own process: packets by what became of them
+    drop_times: tuple[
+        tuple[int, str, int], ...
+    ] = ()  # when `drops` rose: (read at, UTC of that end; counter; increase)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from linkqual import store
 from linkqual.metrics import METRICS
-from linkqual.model import Conditions, Measurement, Objective, Summary
+from linkqual.model import Conditions, Measurement, Objective, Step, Summary
 from linkqual.rules import clocks
+from linkqual.stats.pacing import Audit
 from linkqual.stats.skew import clock_drift
 from linkqual.stats.summary import Summarizer
 
@@ -35,14 +36,14 @@ def _recounted(folder: Path, taken: Measurement, objectives: Sequence[Objective]
     """A packet file that is not whole (the disk was full) is no use: the stored summary knows of more packets."""
     if taken.stamp is None or not store.has_packets(folder, taken.step.key):
         return taken
-    counted = _steady(folder, taken.step.key, objectives, taken.conditions, first)
+    counted = _steady(folder, taken.step, objectives, taken.conditions, first)
     if counted.sent != taken.stamp.summary.sent:
         return taken
     return replace(taken, stamp=replace(taken.stamp, summary=replace(counted, late=taken.stamp.summary.late)))
 
 
 def _steady(
-    folder: Path, step: str, objectives: Sequence[Objective], conditions: Conditions, first: Summary | None
+    folder: Path, step: Step, objectives: Sequence[Objective], conditions: Conditions, first: Summary | None
 ) -> Summary:
     """Of a step's packets. `first`: the first pass, if it was made already."""
     counted = first if first is not None else _count(folder, step, objectives)
@@ -50,8 +51,9 @@ def _steady(
     return _count(folder, step, objectives, pace) if pace and clocks.noticeable(counted, conditions) else counted
 
 
-def _count(folder: Path, step: str, objectives: Sequence[Objective], pace: float = 0.0) -> Summary:
-    summarizer = Summarizer(tuple(each for each in objectives if METRICS[each.metric].probe == "stamp"), pace=pace)
-    for rows in store.packets(folder, step):
+def _count(folder: Path, step: Step, objectives: Sequence[Objective], pace: float = 0.0) -> Summary:
+    judged = tuple(each for each in objectives if METRICS[each.metric].probe == "stamp")
+    summarizer = Summarizer(judged, pace=pace, audit=Audit.of(step.params))
+    for rows in store.packets(folder, step.key):
         summarizer.add(rows)
     return summarizer.summary()

@@ -19,6 +19,7 @@ from linkqual.probes.backlog import Backlog
 from linkqual.probes.bench import Bench, PacketWriter, Progress, fault_of
 from linkqual.records import Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
+from linkqual.stats.pacing import Audit
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
 from linkqual.watch import Watch
@@ -159,7 +160,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         return failed(_fault(error))
     stream = _Stream(
         bench, step, bench.control, opened["session"], bench.save_packets(step.key),
-        Summarizer(objectives), Watch(objectives, family=bench.family_size, rate_pps=step.params["rate_pps"]),
+        Summarizer(objectives, audit=Audit.of(step.params)), Watch(objectives, family=bench.family_size, rate_pps=step.params["rate_pps"]),
     )  # fmt: skip
     try:
         sender = Sender.start(_settings(step, bench, opened))

@@ -21,6 +21,7 @@ from linkqual.model import (
     family_size,
 )
 from linkqual.runner import judged
+from linkqual.stats.pacing import Audit
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
 
@@ -34,7 +35,7 @@ def carry(line: Line, profile: Profile, *, packets: int, rate_pps: int, seed: in
     plan = _plan(line, profile, packets, rate_pps)
     step = plan.steps[0]
     run = store.Run(folder)
-    summarizer = Summarizer(plan.objectives)
+    summarizer = Summarizer(plan.objectives, audit=Audit.of(step.params))
     writer = run.save_packets(step.key)
     simulation = simulate(line, packets, rate_pps, seed, packet_bytes=step.params["packet_bytes"])
     for rows in simulation:

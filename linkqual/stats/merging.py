@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from linkqual.model import Direction, Edge, Histogram, Slice, Summary
-from linkqual.stats import arrivals, histogram, loss_events, slices, tally
+from linkqual.stats import arrivals, histogram, loss_events, pacing, slices, tally
 from linkqual.stats.slices import least, most
 
 COUNTS = (
@@ -63,6 +63,7 @@ def merge(a: Summary, b: Summary) -> Summary:
         edges=edges,
         forward_hops=_summed(a.forward_hops, b.forward_hops),
         reverse_hops=_summed(a.reverse_hops, b.reverse_hops),
+        pacing=pacing.merge(a.pacing, b.pacing),
     )
 
 

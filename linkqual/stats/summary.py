@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from linkqual.model import Direction, Edge, Histogram, Objective, Summary, Tally
 from linkqual.records import ABSENT, RECORD, Fate, Records, Stamp
-from linkqual.stats import delay, loss_events, slices, tally, trials
+from linkqual.stats import delay, loss_events, pacing, slices, tally, trials
 from linkqual.stats.arrivals import Arrivals
 from linkqual.stats.histogram import Even, LogLinear
 from linkqual.stats.merging import COUNTS, merge
@@ -39,10 +39,12 @@ class Summarizer:
         start_slice_ns: int = START_SLICE_NS,
         expected: Stamp | None = None,
         pace: float = 0.0,
+        audit: pacing.Audit | None = None,
     ) -> None:
         """`gap`: good packets that end a loss event. `expected`: stamps a row must have to count in delays (`delay.unfit`).
 
         `pace`: of the far clock against the near one, known from a first pass (`skew.clock_drift`), to be taken out of PDV.
+        `audit`: of the sender's schedule; None: there is none to keep.
         """
         self._objectives = tuple(each for each in objectives if trials.supported(each))
         self._gap = gap
@@ -65,6 +67,7 @@ class Summarizer:
         self._states: dict[str, trials.State] = {each.key: {} for each in self._objectives}
         self._events = loss_events.LossEvents(gap)
         self._slices = slices.Slices(start_slice_ns)
+        self._audit = audit or pacing.Audit()
         self._hops = {each: np.zeros(256, np.int64) for each in ("forward_ttl", "reverse_ttl")}
 
     def add(self, records: Records) -> None:
@@ -94,6 +97,7 @@ class Summarizer:
         self._count_delays(columns, steady)
         self._residence.add(delay.residence(sent, self._expected))
         self._count_arrivals(sent, columns)
+        self._audit.add(sent)
         self._slices.add(sent, steady[ROUND_TRIP], steady[FORWARD], steady[REVERSE])
 
     def _steady(self, sent: Records, columns: Mapping[Direction, Ints]) -> Mapping[Direction, Ints]:
@@ -182,6 +186,7 @@ class Summarizer:
             clock_pace=self._pace,
             forward_hops=_hops(self._hops["forward_ttl"]),
             reverse_hops=_hops(self._hops["reverse_ttl"]),
+            pacing=self._audit.data(),
         )
 
     def _jitter(self, far: Arrivals, near: Arrivals, delays: Mapping[Direction, Histogram]) -> dict[str, float]:

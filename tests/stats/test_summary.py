@@ -11,6 +11,7 @@ from linkqual.model import Direction, Edge, Objective, Summary
 from linkqual.records import ABSENT, Fate, Stamp
 from linkqual.stats import arrivals, histogram, loss, query
 from linkqual.stats.histogram import quantile
+from linkqual.stats.pacing import Audit
 from linkqual.stats.reorder import reordered
 from linkqual.stats.summary import Summarizer, merge
 
@@ -36,7 +37,7 @@ FAULTS = {
 
 
 def summarise(records, cuts=(), **kw) -> Summary:
-    made = Summarizer(OBJECTIVES, **kw)
+    made = Summarizer(OBJECTIVES, audit=Audit(1000, most=1), **kw)
     for part in np.split(records, list(cuts)):
         made.add(part)
     return made.summary()
@@ -120,7 +121,7 @@ def test_chunks_of_any_size_give_the_same_summary(stream, jitter_ns):
 
 def test_looking_at_a_summary_in_between_changes_nothing(stream):
     made = stream(9000, 5, pace_ns=100_000, **FAULTS)
-    looked = Summarizer(OBJECTIVES)
+    looked = Summarizer(OBJECTIVES, audit=Audit(1000, most=1))
     for part in np.array_split(made, 30):
         looked.add(part)
         looked.summary()
