@@ -200,7 +200,9 @@ class Session:
         self._log(f"iperf3 closed, exit code {left['exit_code']}{', ' + server.killed if server.killed else ''}")
         return left
 
-    async def _trace(self, source_port: int, destination_port: int, max_hops: int, rounds: int) -> dict[str, Json]:
+    async def _trace(
+        self, source_port: int, destination_port: int, max_hops: int, rounds: int, tos: int
+    ) -> dict[str, Json]:
         from linkqual.net.trace import trace
 
         await self._close_target()  # it holds the port the trace is to come from
@@ -213,6 +215,7 @@ class Session:
             source=self.here,
             max_hops=max_hops,
             rounds=rounds,
+            tos=tos,
             interrupted=lambda: self._closed,
         )
         return asdict(await self._run(follow))

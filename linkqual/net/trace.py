@@ -56,17 +56,18 @@ def trace(
     *,
     timeout_ns: int = 1_000_000_000,
     codec: Codec = PLAIN,
+    tos: int = 0,
 ) -> Trace:
     """The hops a packet of this flow meets from here to `destination` (an IP address), nearest first.
 
     Takes 0.1 s plus a few round trips when every hop answers, about 4 s when some stay silent. Needs no privilege; with the
     right to raw sockets it also learns MPLS labels and TTLs. `source` "": as the kernel routes; `source_port` 0: any free
-    one. Never raises for what network or system do: the Trace then carries a Fault beside the hops found.
+    one; `tos`: TOS or Traffic Class of the probes. Never raises for what network or system do: the Trace then carries a Fault beside the hops found.
     """
     rounds = min(rounds, trace_probe.MAX_NUMBER // max_hops)
     plan = TracePlan(max_hops=max_hops, rounds=rounds, timeout_ns=timeout_ns)
     try:
-        with TraceSockets(family, source, source_port, destination, destination_port, codec) as sockets:
+        with TraceSockets(family, source, source_port, destination, destination_port, codec, tos) as sockets:
             return _run(plan, sockets, destination_port, interrupted)
     except OSError as error:
         return Trace(source, destination, source_port, destination_port, fault=_system_fault(error, source_port))

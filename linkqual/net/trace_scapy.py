@@ -36,9 +36,9 @@ def build(flow: Flow, ttl: int, payload: bytes, record_route: bool) -> bytes:
     """A UDP probe from its IP header on, not to be fragmented; with the Record Route option when asked for (IPv4)."""
     layers = _layers()
     if flow.family == socket.AF_INET6:
-        head = layers.inet6.IPv6(src=flow.source, dst=flow.destination, hlim=ttl)
+        head = layers.inet6.IPv6(src=flow.source, dst=flow.destination, hlim=ttl, tc=flow.tos)
     else:
-        head = layers.inet.IP(src=flow.source, dst=flow.destination, ttl=ttl, flags="DF", id=len(payload))
+        head = layers.inet.IP(src=flow.source, dst=flow.destination, ttl=ttl, flags="DF", id=len(payload), tos=flow.tos)
         if record_route:
             head.options = [layers.inet.IPOption_RR(length=39, routers=["0.0.0.0"] * 9), layers.inet.IPOption_EOL()]  # noqa: S104
     return bytes(head / layers.inet.UDP(sport=flow.source_port, dport=flow.destination_port) / layers.raw(payload))
@@ -65,7 +65,8 @@ def parse(family: int, message: bytes) -> IcmpError:
     if quoted is None or udp is None or udp.len is None:
         raise WireError("the ICMP error quotes no UDP header")
     ttl, recorded = (quoted.hlim, ()) if version == 6 else (quoted.ttl, _recorded(layers, quoted.options))
-    quote = Quote(quoted.src, quoted.dst, udp.sport, udp.dport, udp.len, ttl, recorded)
+    tos = quoted.tc if version == 6 else quoted.tos
+    quote = Quote(quoted.src, quoted.dst, udp.sport, udp.dport, udp.len, ttl, recorded, tos)
     return IcmpError(cause, quote, _labels(layers, packet.ext))
 
 

@@ -43,6 +43,7 @@ class Flow:
     destination: str
     source_port: int
     destination_port: int
+    tos: int = 0  # or Traffic Class
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,16 @@ class TraceSockets:
     """One flow's sockets. Use it in a `with` statement. Raises OSError where the system refuses address or port."""
 
     def __init__(
-        self, family: int, source: str, source_port: int, destination: str, destination_port: int, codec: Codec = PLAIN
+        self,
+        family: int,
+        source: str,
+        source_port: int,
+        destination: str,
+        destination_port: int,
+        codec: Codec = PLAIN,
+        tos: int = 0,
     ) -> None:
-        self.family, self._codec = family, codec
+        self.family, self._codec, self._tos = family, codec, tos
         self._level = socket.IPPROTO_IPV6 if family == socket.AF_INET6 else socket.IPPROTO_IP
         self._to = _resolve(family, destination, destination_port)
         self.destination = _plain(self._to[0])
@@ -89,6 +97,7 @@ class TraceSockets:
             self._udp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             ttl = _IPV6_RECVHOPLIMIT if family == socket.AF_INET6 else _IP_RECVTTL
             self._udp.setsockopt(self._level, ttl, 1)
+            self._udp.setsockopt(self._level, socket.IPV6_TCLASS if family == socket.AF_INET6 else socket.IP_TOS, tos)
             self._icmp = _raw_icmp(family)
             self._out: socket.socket | None = None
             if self._icmp is None:
@@ -118,7 +127,7 @@ class TraceSockets:
         payload = trace_probe.encode(number)
         if self._out is None or self._codec.build is None:
             return payload
-        flow = Flow(self.family, self.source, self.destination, self.source_port, self._to[1])
+        flow = Flow(self.family, self.source, self.destination, self.source_port, self._to[1], self._tos)
         return self._codec.build(flow, ttl, payload, record_route)
 
     def send(self, packet: bytes, ttl: int, record_route: bool = False) -> Iterator[Reply]:
@@ -182,6 +191,7 @@ class TraceSockets:
                     reply_ttl=ttl,
                     quoted_ttl=found.quote.ttl,
                     recorded=found.quote.recorded,
+                    quoted_tos=found.quote.tos,
                 )
 
     def _error_queue(self) -> Iterator[Reply]:

@@ -57,6 +57,7 @@ class Reply:
     reply_ttl: int | None = None
     quoted_ttl: int | None = None
     recorded: tuple[str, ...] = ()  # Record Route, as far as the probe got
+    quoted_tos: int | None = None
 
 
 Replies = Mapping[int, Reply]  # by number: the first reply to each probe
@@ -150,6 +151,7 @@ def _hop(ttl: int, sent: Sequence[Probe], replies: Replies) -> Hop:
         reply_ttl=chief.reply_ttl,
         quoted_ttl=chief.quoted_ttl,
         reached=chief.answer is Answer.ARRIVED,
+        quoted_tos=chief.quoted_tos,
         others=tuple(dict.fromkeys(reply.address for _, reply in heard if reply.address != chief.address)),
     )
 

@@ -121,6 +121,7 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "destination_port": Integer(1, 65535),
         "max_hops": Integer(1, 64, 30),
         "rounds": Integer(1, 20, 3),
+        "tos": Integer(0, 255, 0),  # or Traffic Class, of the probes
     },
     "trace.target": {"port": Integer(1, 65535, optional=True)},
     "bye": {},

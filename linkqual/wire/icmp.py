@@ -88,6 +88,7 @@ class Quote:
     udp_bytes: int  # the UDP Length field, header included
     ttl: int  # as it arrived there; more than 1 with an expired TTL hints at an MPLS tunnel or a broken hop
     recorded: tuple[str, ...] = ()  # Record Route: from which address each router before this one sent it onward
+    tos: int = 0  # TOS or Traffic Class, as the router had it in hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def _quote_v4(quote: bytes) -> Quote:
     if udp < 20 or quote[9] != UDP or len(quote) < udp + 6:
         raise WireError("the ICMP error quotes no UDP header")
     source, destination = IPv4Address(quote[12:16]), IPv4Address(quote[16:20])
-    return _udp_quote(str(source), str(destination), quote[udp:], quote[8], _recorded(quote[20:udp]))
+    return _udp_quote(str(source), str(destination), quote[udp:], quote[8], quote[1], _recorded(quote[20:udp]))
 
 
 def _recorded(options: bytes) -> tuple[str, ...]:
@@ -151,12 +152,13 @@ def _quote_v6(quote: bytes) -> Quote:
     if quote[6] != UDP:
         raise WireError("the ICMPv6 error quotes no UDP header")
     source, destination = IPv6Address(quote[8:24]), IPv6Address(quote[24:40])
-    return _udp_quote(str(source), str(destination), quote[40:], quote[7])
+    traffic_class = (quote[0] << 4 | quote[1] >> 4) & 0xFF
+    return _udp_quote(str(source), str(destination), quote[40:], quote[7], traffic_class)
 
 
-def _udp_quote(source: str, destination: str, udp: bytes, ttl: int, recorded: tuple[str, ...] = ()) -> Quote:
+def _udp_quote(source: str, destination: str, udp: bytes, ttl: int, tos: int, recorded: tuple[str, ...] = ()) -> Quote:
     source_port, destination_port, udp_bytes = struct.unpack_from("!HHH", udp)
-    return Quote(source, destination, source_port, destination_port, udp_bytes, ttl, recorded)
+    return Quote(source, destination, source_port, destination_port, udp_bytes, ttl, recorded, tos)
 
 
 def labels(message: bytes, quote_bytes: int) -> tuple[Label, ...]:

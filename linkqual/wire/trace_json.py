@@ -46,11 +46,12 @@ def _hop(data: Json) -> Hop:
         sent=_integer(_field(data, "sent"), 2**31),
         received=_integer(_field(data, "received"), 2**31),
         labels=tuple(_text(label) for label in _items(_field(data, "labels"))),
-        reply_ttl=_optional_ttl(_field(data, "reply_ttl")),
-        quoted_ttl=_optional_ttl(_field(data, "quoted_ttl")),
+        reply_ttl=_optional_octet(_field(data, "reply_ttl")),
+        quoted_ttl=_optional_octet(_field(data, "quoted_ttl")),
         reached=reached,
         others=tuple(_address(other) for other in _items(_field(data, "others"))),
         egress=None if egress is None else _address(egress),
+        quoted_tos=_optional_octet(data.get("quoted_tos")),
     )
 
 
@@ -72,7 +73,7 @@ def _integer(value: Json, largest: int) -> int:
     return value
 
 
-def _optional_ttl(value: Json) -> int | None:
+def _optional_octet(value: Json) -> int | None:
     return None if value is None else _integer(value, 255)
 
 
