@@ -45,8 +45,11 @@ class Departures:
         first = self._session.depart(intended_ns, utc_ns, now_ns)
         self._push(first, len(intended_ns), utc_ns)
 
-    def _push(self, first: int, count: int, utc_ns: int) -> None:
+    def _fill(self, first: int, count: int, utc_ns: int) -> None:
         self._sequences[:count] = np.arange(first, first + count) & 0xFFFF_FFFF
         self._times[:count] = ntp_from_ns(utc_ns)
+
+    def _push(self, first: int, count: int, utc_ns: int) -> None:
+        self._fill(first, count, utc_ns)
         for number in self._outlet.push(self._block, 0, count, first):
             self._session.not_sent(number, 1)

@@ -12,21 +12,25 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linkqual.net import clock
 from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
 from linkqual.net.departures import BATCH, Departures
+from linkqual.net.elaborate import ElaborateDepartures
 from linkqual.net.messages import MessageBlock, received_ancillary, runs
 from linkqual.net.outlet import Outlet
 from linkqual.net.process import CHUNK, READY, REPORT, Inbox, Json, Outbox
 from linkqual.net.sender import CHUNK_HEAD, SenderConfig
 from linkqual.net.sockets import StampedSocket, truesize
 from linkqual.records import ABSENT
+from linkqual.session.mix import Mix
 from linkqual.session.pacer import pacer
 from linkqual.session.sender import SenderSession
+from linkqual.session.tails import Tails, requests
 from linkqual.stats.histogram import LogLinear
 from linkqual.units import NS_PER_S
-from linkqual.wire.stamp import request_template
+from linkqual.wire.stamp import Mode, request_template
 from linkqual.wire.timestamp import ErrorEstimate
 
 _LEAD_NS = 3_000_000  # from "ready" to the first packet
@@ -65,14 +69,20 @@ class _Drive:
             ttl=config.ttl,
         )
         self._window = config.window or self._buffered_window()
-        self._session = SenderSession(config.session(self._window))
-        error = ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised)
-        padding = np.random.default_rng(config.seed)
-        template = request_template(
-            config.packet_bytes, ssid=config.ssid, error=error, follow_up=config.follow_up, padding=padding
+        templates = self._templates()
+        key = bytes.fromhex(config.key)
+        tails = (
+            Tails(templates[0].tobytes(), Mode.AUTHENTICATED if key else Mode.UNAUTHENTICATED) if config.tlvs else None
         )
+        self._session = SenderSession(config.session(self._window), tails)
         self._outlet = Outlet(self._socket, config.first_seq, self._session.transmitted)
-        self._departures = Departures(self._outlet, self._session, template)
+        self._departures = Departures(self._outlet, self._session, templates[-1])
+        if config.mix or key or config.tlvs:
+            mix = Mix(config.mix, config.seed) if config.mix else None
+            self._departures = ElaborateDepartures(
+                self._outlet, self._session, templates, mix=mix, key=key, tails=tails
+            )
+        self._common_bytes = len(templates[0]) if config.mix and not key else 0
         self._block = MessageBlock(_READ_BATCH, -(-config.packet_bytes // 64) * 64 + 64)
         self._pacer = pacer(config.schedule, config.rate_pps, config.seed)
         self._single = 0 < config.rate_pps <= _SINGLE_PPS
@@ -98,6 +108,23 @@ class _Drive:
         self._start_ns = self._next_drain_ns = self._next_settle_ns = self._heartbeat_ns = 0
         self._last_departure_ns = 0
         self._cpu_before_ns = 0
+
+    def _templates(self) -> list[npt.NDArray[np.uint8]]:
+        """One request of each size, ascending."""
+        config = self._config
+        padding = np.random.default_rng(config.seed)
+        return [
+            request_template(
+                size,
+                mode=Mode.AUTHENTICATED if config.key else Mode.UNAUTHENTICATED,
+                ssid=config.ssid,
+                error=ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised),
+                follow_up=config.follow_up,
+                tlvs=requests(config.tlvs, config.dscp),
+                padding=padding,
+            )
+            for size in sorted({size for size, _ in config.mix} or {config.packet_bytes})
+        ]
 
     def _buffered_window(self) -> int:
         """Packets in flight that neither end's receive buffer can overflow with; here each leaves a TX stamp in it too."""
@@ -220,7 +247,13 @@ class _Drive:
         utc, now = utc_ns(), monotonic_ns()
         stamps, ttl, tos = received_ancillary(block, count)
         self._kernel_received += int((stamps != ABSENT).sum())
-        for first, stop in runs(block.lengths[:count]):
+        lengths = block.lengths[:count]
+        if self._common_bytes and int(lengths.min()) >= self._common_bytes:  # of all sizes, what is read lies alike
+            packets = block.payload[:count, : self._common_bytes]
+            self._session.receive(packets, stamps, ttl, tos, utc, now)
+            self._last_reply_ns = now
+            return
+        for first, stop in runs(lengths):
             packets = block.payload[first:stop, : int(block.lengths[first])]
             self._session.receive(packets, stamps[first:stop], ttl[first:stop], tos[first:stop], utc, now)
         self._last_reply_ns = now

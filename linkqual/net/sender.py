@@ -20,6 +20,7 @@ from linkqual.errors import UsageError
 from linkqual.model import Histogram
 from linkqual.net.process import CHUNK, ERROR, REPORT, ChildProcess, Json
 from linkqual.records import RECORD, Records
+from linkqual.session import tails
 from linkqual.session.pacer import SCHEDULES
 from linkqual.session.sender import SenderSettings
 from linkqual.units import NS_PER_S
@@ -34,6 +35,8 @@ _CLOSED_LOOP_PPS = 400_000  # what sizes the ring when no rate is given
 class SenderConfig:
     """`rate_pps` 0: as fast as `window` allows (closed loop). `packets` None: until `stop`. `window` 0: what the receive buffers of
     both ends hold (`far_buffer_bytes`: granted at the far end, 0: unknown). `grace_ns` 0: chosen from the rate.
+    `key`: hex, of authenticated mode; "": unauthenticated. `tlvs`: what else every request asks for, names of `tails.ASKABLE`.
+    `mix`: ((packet_bytes, weight), ...), drawn for each packet by the seed; empty: all of `packet_bytes`, else that is the largest.
     """
 
     address: str
@@ -58,6 +61,9 @@ class SenderConfig:
     far_kernel: bool = True  # the far end is our own reflector: its T2 is a kernel stamp
     first_seq: int = 0
     flow: int = 0
+    key: str = ""
+    tlvs: tuple[str, ...] = ()
+    mix: tuple[tuple[int, int], ...] = ()
     clock_error_ns: int | None = None
     clock_synchronised: bool = False
     spin_ns: int = 0  # burn the core this long before each departure
@@ -74,6 +80,11 @@ class SenderConfig:
                 f"{self.rate_pps:g} packets a second with a timeout of {self.timeout_ns / NS_PER_S:g} s: too many in flight",
                 hint="lower the rate or the timeout",
             )
+        if self.mix and max(size for size, _ in self.mix) != self.packet_bytes:
+            raise UsageError(
+                f"packets of {self.packet_bytes} B are not the largest of the mix", hint="give its largest"
+            )
+        tails.requests(self.tlvs, self.dscp)
         return self
 
     @property
@@ -103,6 +114,7 @@ class SenderConfig:
             far_kernel=self.far_kernel,
             dscp=self.dscp,
             flow=self.flow,
+            key=bytes.fromhex(self.key),
         )
 
 

@@ -19,10 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from linkqual.errors import UsageError
+from linkqual.model import Json
 from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
+from linkqual.session.tails import Tails
 from linkqual.units import NS_PER_S
-from linkqual.wire import stamp
+from linkqual.wire import stamp, stamp_auth
+from linkqual.wire.stamp import Mode
 from linkqual.wire.timestamp import ns_column
+from linkqual.wire.tlv import Type
 
 _LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
 _RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)  # an IntEnum is slow in a loop
@@ -31,9 +35,11 @@ _INSTANTS = ("receive_timestamp", "timestamp", "follow_up_timestamp")
 _BLOCK = 8192  # rows looked at in one go when settling
 _MOST_COPIES = 255
 _MOST_TX_DELAY_NS = NS_PER_S
+_SHORTEST_REPLY = 41  # of TWAMP (RFC 5357 s4.2.1): the same fields at the same places, all of them MBZ from there on
 
 Longs = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class SenderSettings:
     far_kernel: bool = True  # the far end stamps arrivals in its kernel: our own reflector does
     dscp: int = 0
     flow: int = 0
+    key: bytes = b""  # of authenticated mode (RFC 8762 s4.4); empty: unauthenticated
 
 
 @dataclass(slots=True)
@@ -64,17 +71,22 @@ class SenderCounters:
     forward_copies: int = 0
     reverse_copies: int = 0
     malformed: int = 0  # too short, corrupt, or of another session
+    wrong_key: int = 0  # not signed with the session's key: nothing in them was read
+    unmarked: int = 0  # replies whose far end says that it could not mark them as asked (RP of Class of Service)
     unknown: int = 0  # replies to packets never sent
 
 
 class SenderSession:
     """See the module's head."""
 
-    def __init__(self, settings: SenderSettings) -> None:
+    def __init__(self, settings: SenderSettings, tails: Tails | None = None) -> None:
+        """`tails`: reads the answers to TLVs asked for besides Follow-Up Telemetry."""
         if settings.capacity & (settings.capacity - 1) or settings.capacity < 2:
             raise UsageError(f"a ring of {settings.capacity} rows", hint="take a power of two")
         self.settings = settings
         self.counters = SenderCounters()
+        self._mode = Mode.AUTHENTICATED if settings.key else Mode.UNAUTHENTICATED
+        self._tails = tails
         self.next_seq = settings.first_seq
         self._head = settings.first_seq  # first row not settled
         self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
@@ -123,8 +135,8 @@ class SenderSession:
 
     # ---- on the way out
 
-    def depart(self, intended_ns: Longs, sent_ns: int, now_ns: int) -> int:
-        """Open rows for packets that leave now; `intended_ns` UTC, shape (n,). The number of the first one."""
+    def depart(self, intended_ns: Longs, sent_ns: int, now_ns: int, sizes: Longs | None = None) -> int:
+        """Open rows for packets that leave now; `intended_ns` UTC, shape (n,), `sizes`: where they differ. The number of the first one."""
         first, count = self.next_seq, len(intended_ns)
         at = first & self._mask
         if at + count <= self.settings.capacity:
@@ -134,6 +146,8 @@ class SenderSession:
             self._open(slice(at, None), first, intended_ns[:fits], sent_ns, now_ns)
             self._open(slice(0, count - fits), first + fits, intended_ns[fits:], sent_ns, now_ns)
         self.next_seq += count
+        if sizes is not None:
+            self._ring["packet_bytes"][np.arange(first, first + count) & self._mask] = sizes
         return first
 
     def _open(self, rows: slice, first: int, intended_ns: Longs, sent_ns: int, now_ns: int) -> None:
@@ -169,10 +183,19 @@ class SenderSession:
 
         `received_ns`: kernel RX stamps, ABSENT where there is none.
         """
-        if packets.shape[1] < stamp.BASE_BYTES:
-            self.counters.malformed += len(packets)
-            return
-        replies = stamp.reflector_rows(packets)
+        if packets.shape[1] < self._mode:
+            if packets.shape[1] < _SHORTEST_REPLY or self.settings.key:
+                self.counters.malformed += len(packets)
+                return
+            packets = np.pad(packets, ((0, 0), (0, self._mode - packets.shape[1])))
+        trusted: Mask | None = None
+        if self.settings.key:
+            genuine = self._genuine(packets)
+            packets, received_ns, ttl, tos = packets[genuine], received_ns[genuine], ttl[genuine], tos[genuine]
+            if not len(packets):
+                return
+            trusted = stamp_auth.verified_tlvs(packets, self.settings.key)
+        replies = stamp.reflector_rows(packets, self._mode)
         kernel = received_ns != ABSENT
         arrived = np.where(kernel, received_ns, utc_ns)
         back = (self.next_seq - 1 - replies["sender_sequence"].astype(np.int64) & _LOW_32) + 1  # 1: the last one sent
@@ -184,10 +207,14 @@ class SenderSession:
                 return
             replies, kernel, arrived, back = replies[open_], kernel[open_], arrived[open_], back[open_]
             ttl, tos = ttl[open_], tos[open_]
+            if trusted is not None:
+                trusted = trusted[open_]
+            if self._tails is not None:
+                packets = packets[open_]
         far = self._unwrap_far(replies["sequence"])
         self._next_far = max(self._next_far, int(far.max()) + 1)
         instants = self._instants(replies)
-        self._note_follow_ups(replies, instants)
+        self._note_follow_ups(replies, instants, trusted)
         seqs = self.next_seq - back
         rows = seqs & self._mask
         residence = np.clip(instants[1] - instants[0], 0, self.settings.timeout_ns)
@@ -199,6 +226,8 @@ class SenderSession:
             firsts[np.unique(seqs, return_index=True)[1]] = True
             new &= firsts
         self._heard = max(self._heard, int(seqs.max()) + 1)
+        if self._tails is not None:
+            far = self._read_tails(self._tails, packets, trusted, rows, new, replies, far)
         if new.all():
             self._fill(rows, replies["sender_ttl"], instants, far, arrived, kernel, ttl, tos, now_ns)
         else:
@@ -213,6 +242,41 @@ class SenderSession:
             )
             self._fill(rows[new], *taken, now_ns)
             self._count_copies(seqs[~new], far[~new])
+
+    def _genuine(self, packets: Octets) -> Mask:
+        """Which replies are signed with the session's key; nothing of the others is looked at (RFC 8762 s4.4)."""
+        genuine = stamp_auth.verified(packets, self.settings.key)
+        self.counters.wrong_key += len(packets) - int(genuine.sum())
+        return genuine
+
+    def _read_tails(
+        self,
+        tails: Tails,
+        packets: Octets,
+        trusted: Mask | None,
+        rows: Longs,
+        new: Mask,
+        replies: stamp.Rows,
+        far: Longs,
+    ) -> Longs:
+        """Keep what first replies say in their TLVs; the order of arrival at the far end, as far as it is told."""
+        if packets.shape[1] < tails.end_bytes:
+            return far
+        usable = tails.usable(packets)
+        if trusted is not None:
+            usable &= trusted[:, None]
+        tails.note(packets, usable & new[:, None])
+        if tails.asks(Type.CLASS_OF_SERVICE):
+            told, words = tails.column(packets, usable, Type.CLASS_OF_SERVICE)
+            told &= new
+            service = words[told, 0]  # DSCP1 6, DSCP2 6, ECN 2, RP 2, reserved 16 (RFC 8972 s4.4)
+            self._ring["forward_tos"][rows[told]] = service >> 18 & 0xFF
+            self.counters.unmarked += int((service >> 16 & 3 != 0).sum())
+        if tails.asks(Type.DIRECT_MEASUREMENT) and not self.settings.far_kernel:
+            told, words = tails.column(packets, usable, Type.DIRECT_MEASUREMENT)
+            told &= replies["sequence"] == replies["sender_sequence"]  # a stateless reflector that counts all the same
+            far = np.where(told, self._unwrap_far(words[:, 1].astype(np.uint32) - np.uint32(1)), far)
+        return far
 
     def _instants(self, replies: stamp.Rows) -> Longs:
         """T2, T3 and the Follow-Up's in UTC ns, shape (3, n) or (2, n): decoded in one go, numpy's cost is by the call."""
@@ -252,8 +316,10 @@ class SenderSession:
     def _unwrap_far(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
         return (sequence.astype(np.int64) - (self._next_far - _HALF) & _LOW_32) + (self._next_far - _HALF)
 
-    def _note_follow_ups(self, replies: stamp.Rows, instants: Longs) -> None:
+    def _note_follow_ups(self, replies: stamp.Rows, instants: Longs, trusted: Mask | None) -> None:
         told = stamp.has_follow_up(replies)
+        if trusted is not None:
+            told &= trusted
         if not told.any():
             return
         far, sent = self._unwrap_far(replies["follow_up_sequence"]), instants[2]
@@ -332,6 +398,6 @@ class SenderSession:
         records["far_sent_ns"][told] = self._follow_ns[at[told]]
         records["stamps"][told] |= int(Stamp.T3_KERNEL)
 
-    def figures(self) -> dict[str, int]:
-        """The counters by name."""
-        return asdict(self.counters)
+    def figures(self) -> dict[str, Json]:
+        """The counters by name, and under `told` what the far end said in its TLVs."""
+        return asdict(self.counters) | {"told": self._tails.told() if self._tails is not None else {}}

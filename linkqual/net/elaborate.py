@@ -1,0 +1,84 @@
+"""Session-Sender packets that take more than a number and a stamp: of several sizes, signed, or counted. Floor 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from linkqual.net.departures import BATCH, Departures
+from linkqual.net.messages import Longs
+from linkqual.net.outlet import Outlet
+from linkqual.session.mix import Mix
+from linkqual.session.sender import SenderSession
+from linkqual.session.tails import Tails
+from linkqual.wire import stamp, stamp_auth
+from linkqual.wire.stamp import Mode
+from linkqual.wire.tlv import Type
+
+
+class ElaborateDepartures(Departures):
+    """`templates`: one request of each size of `mix`, ascending; one alone without a mix. Every packet leaves through a block."""
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        session: SenderSession,
+        templates: Sequence[npt.NDArray[np.uint8]],
+        *,
+        mix: Mix | None = None,
+        key: bytes = b"",
+        tails: Tails | None = None,
+    ) -> None:
+        largest = templates[-1]
+        super().__init__(outlet, session, largest)
+        self._lengths = np.array([len(template) for template in templates])
+        self._templates = np.zeros((len(templates), len(largest)), np.uint8)
+        for row, template in enumerate(templates):
+            self._templates[row, : len(template)] = template
+        self._mix, self._key = mix, key
+        rows = stamp.sender_rows(self._block.payload, Mode.AUTHENTICATED if key else Mode.UNAUTHENTICATED)
+        self._sequences, self._times = rows["sequence"], rows["timestamp"]
+        self._first_seq = session.next_seq
+        self._counts: npt.NDArray[np.uint32] | None = None
+        if tails is not None and tails.asks(Type.DIRECT_MEASUREMENT):
+            at = tails.place(Type.DIRECT_MEASUREMENT)
+            self._counts = self._block.payload[:, at : at + 4].view(">u4")[:, 0]
+
+    def send_one(self, intended_ns: int, utc_ns: int, now_ns: int) -> None:
+        """See Departures."""
+        self.send_batch(np.array((intended_ns,)), utc_ns, now_ns)
+
+    def send_batch(self, intended_ns: Longs, utc_ns: int, now_ns: int) -> None:
+        """See Departures."""
+        sizes = None if self._mix is None else self._lengths[self._kinds(self._session.next_seq, len(intended_ns))]
+        first = self._session.depart(intended_ns, utc_ns, now_ns, sizes)
+        self._push(first, len(intended_ns), utc_ns)
+
+    def _kinds(self, first: int, count: int) -> npt.NDArray[np.int64]:
+        return self._mix.kinds(first, count) if self._mix is not None else np.zeros(count, np.int64)
+
+    def _fill(self, first: int, count: int, utc_ns: int) -> None:
+        payload = self._block.payload[:count]
+        kinds = self._kinds(first, count)
+        if self._mix is not None:
+            payload[:] = self._templates[kinds]
+            self._block.sizes[:count] = self._lengths[kinds]
+        super()._fill(first, count, utc_ns)
+        if self._counts is not None:  # S_TxC (RFC 8972 s4.5): packets sent, this one too
+            self._counts[:count] = np.arange(first, first + count) - self._first_seq + 1
+        if self._key:
+            self._sign(payload, kinds)
+
+    def _sign(self, payload: npt.NDArray[np.uint8], kinds: npt.NDArray[np.int64]) -> None:
+        """The TLVs of each size by themselves: where a tail ends is known from the length alone."""
+        for kind in np.unique(kinds):
+            rows = np.flatnonzero(kinds == kind)
+            packets = payload[rows, : self._lengths[kind]]
+            stamp_auth.sign_tlvs(packets, self._key)
+            stamp_auth.sign(packets, self._key)
+            payload[rows, : self._lengths[kind]] = packets
+
+
+__all__ = ["BATCH", "ElaborateDepartures"]
