@@ -1,4 +1,4 @@
-"""STAMP packets against hand-made vectors, against scapy, and under arbitrary bytes."""
+"""STAMP packets against hand-made vectors, columns against single packets, and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkqual.errors import InputError, WireError
-from linkqual.wire import stamp, timestamp, tlv, tlv_values
+from linkqual.wire import stamp, timestamp, tlv
 from linkqual.wire.stamp_packet import ReflectorPacket, SenderPacket
 from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
 
@@ -58,13 +58,12 @@ def test_any_bytes_give_a_packet_or_wire_error(data: bytes) -> None:
     readers: list[Any] = [
         SenderPacket.decode,
         ReflectorPacket.decode,
-        tlv.parse,
-        tlv_values.FollowUp.decode,
+        lambda octets: SenderPacket.decode(octets, mode=stamp.Mode.AUTHENTICATED),
+        lambda octets: ReflectorPacket.decode(octets, mode=stamp.Mode.AUTHENTICATED),
     ]
     for read in readers:
         with contextlib.suppress(WireError):
             read(data)
-    assert len(tlv.answer(data, {7: lambda value: value})) == len(data)
 
 
 def test_must_be_zero_is_ignored_on_receipt() -> None:
@@ -72,88 +71,6 @@ def test_must_be_zero_is_ignored_on_receipt() -> None:
     data[38:40] = b"\x12\x34"
     data[41:44] = b"abc"
     assert ReflectorPacket.decode(bytes(data)) == REFLECTOR
-
-
-# ---- scapy as a second opinion
-
-
-@pytest.fixture(scope="module")
-def scapy_stamp() -> Any:
-    from scapy.config import conf
-
-    conf.route_autoload = conf.route6_autoload = False
-    import scapy.contrib.stamp as contrib
-
-    return contrib
-
-
-def test_scapy_reads_our_reply(scapy_stamp: Any) -> None:
-    follow_up = tlv.Tlv(7, tlv_values.FollowUp(4, 0xE8FE6F8020000000, 2).encode(), 0)
-    packet = ReflectorPacket.decode(REFLECTOR.encode() + follow_up.encode())
-    seen = scapy_stamp.STAMPSessionReflectorTestUnauthenticated(packet.encode())
-    assert (seen.seq, seen.ssid, seen.seq_sender, seen.ttl_sender, seen.mbz1, seen.mbz2) == (5, 0x1234, 7, 253, 0, 0)
-    estimate = seen.err_estimate
-    assert (estimate.S, estimate.Z, estimate.scale, estimate.multiplier) == (1, 0, 12, 100)
-    assert float(seen.ts_rx) - 2208988800 == pytest.approx(packet.receive_ns / 1e9, abs=1e-6)
-    (telemetry,) = seen.tlv_objects
-    assert (int(telemetry.flags), telemetry.type, telemetry.len) == (0, 7, 16)
-    assert bytes(telemetry)[4:] == tlv_values.FollowUp(4, 0xE8FE6F8020000000, 2).encode()
-
-
-def test_we_read_what_scapy_sends(scapy_stamp: Any) -> None:
-    raw = bytes(
-        scapy_stamp.STAMPSessionSenderTestUnauthenticated(
-            seq=99,
-            ts=1700000000.25 + 2208988800,
-            ssid=77,
-            err_estimate=scapy_stamp.ErrorEstimate(S=1, Z=0, scale=3, multiplier=9),
-            tlv_objects=[scapy_stamp.STAMPTestTLV(flags=0x80, type=1, len=4, value=b"abcd")],
-        )
-    )
-    packet = SenderPacket.decode(raw)
-    assert (packet.sequence, packet.ssid) == (99, 77)
-    assert packet.timestamp_ns == T + 250000000
-    assert packet.error == ErrorEstimate(True, TimestampFormat.NTP, 3, 9)
-    assert tlv.parse(packet.tail) == (tlv.Tlv(tlv.Type.EXTRA_PADDING, b"abcd"),)
-
-
-# ---- TLVs
-
-
-@given(st.lists(st.builds(tlv.Tlv, st.integers(0, 255), st.binary(max_size=20), st.integers(0, 255)), max_size=5))
-def test_tlv_round_trip(tlvs: list[tlv.Tlv]) -> None:
-    assert tlv.parse(tlv.encode(tlvs)) == tuple(tlvs)
-
-
-def test_golden_tlvs() -> None:
-    counters = tlv.Tlv(tlv.Type.DIRECT_MEASUREMENT, (8).to_bytes(4) + bytes(8))
-    assert counters.encode().hex() == "8005000c000000080000000000000000"
-    assert tlv.parse(tlv.encode([counters, tlv.Tlv(1, b"xyz")]))[0] == counters
-
-
-def test_a_reflector_answers_each_tlv() -> None:
-    request = [tlv.Tlv(7, bytes(16)), tlv.Tlv(200, b"what?"), tlv.Tlv(5, b"short"), tlv.Tlv(1, b"pad")]
-
-    def count(value: bytes) -> bytes:
-        if len(value) != 12:
-            raise WireError("Direct Measurement has 12 octets")
-        return value
-
-    tail = tlv.answer(tlv.encode(request), {7: lambda _: tlv_values.FollowUp(1, 2, 3).encode(), 5: count})
-    assert [(item.type, item.flags, item.value) for item in tlv.parse(tail)] == [
-        (7, 0, tlv_values.FollowUp(1, 2, 3).encode()),
-        (200, tlv.Flag.UNRECOGNISED, b"what?"),
-        (5, tlv.Flag.MALFORMED, b"short"),
-        (1, 0, b"pad"),
-    ]
-
-
-def test_a_tlv_beyond_the_packet_is_marked_malformed() -> None:
-    whole, torn = tlv.Tlv(200, b"ab").encode(), bytes.fromhex("80010009") + b"only"
-    reply = tlv.answer(whole + torn, {})
-    assert reply[: len(whole)] == whole
-    assert reply[len(whole)] == tlv.Flag.MALFORMED
-    assert reply[len(whole) + 1 :] == torn[1:]
 
 
 # ---- columns
@@ -215,15 +132,93 @@ def test_reflecting_in_place_is_what_the_scalar_codec_reads() -> None:
     assert stamp.has_follow_up(rows).tolist() == [False, True, True]
 
 
+def test_delays_of_the_golden_exchange() -> None:
+    """T4 of the example of the vectors: forward, reverse, at the reflector, round trip, offset (F - R) / 2."""
+    reply, t4 = ReflectorPacket.decode(bytes.fromhex(REFLECTOR_HEX)), T + 136600000
+    forward, reverse = reply.receive_ns - reply.sender_timestamp_ns, t4 - reply.timestamp_ns
+    assert (forward, reverse) == (6_533_211, 6_600_000)
+    assert reply.timestamp_ns - reply.receive_ns == 10_000
+    assert forward + reverse == 13_133_211
+    assert (forward - reverse) / 2 == -33_394.5
+
+
+@pytest.mark.parametrize("mode", stamp.Mode)
+def test_each_end_has_its_own_format_of_time(mode: stamp.Mode) -> None:
+    """T1 by the request's Z bit, T2 and T3 by the reflector's (RFC 8186 s2.3), over the end of NTP's first era."""
+    ntp, ptp = ErrorEstimate(form=TimestampFormat.NTP), ErrorEstimate(form=TimestampFormat.PTP)
+    last = 2085978495 * 10**9 + 999_999_999  # the era ends with the next nanosecond
+    for sender, reflector in ((ntp, ptp), (ptp, ntp), (ntp, ntp), (ptp, ptp)):
+        packet = ReflectorPacket(0, last + 9, reflector, 1, last + 1, 2**32 - 1, last, sender, 255)
+        octets = packet.encode(mode)
+        assert len(octets) == mode
+        assert ReflectorPacket.decode(octets, mode=mode) == packet
+        row = stamp.reflector_rows(np.frombuffer(octets, np.uint8).reshape(1, -1), mode)
+        assert timestamp.ns_column(row["sender_timestamp"], row["sender_error"]).tolist() == [last]
+        for field, ns in (("receive_timestamp", last + 1), ("timestamp", last + 9)):
+            assert timestamp.ns_column(row[field], row["error"]).tolist() == [ns]
+
+
+def test_a_reflector_that_counts_in_ptp_turns_an_ntp_request_round() -> None:
+    error = ErrorEstimate.of(1000, form=TimestampFormat.PTP)
+    buffer = packets(1, 64, error=ErrorEstimate())
+    request = stamp.sender_rows(buffer)
+    request["sequence"], request["timestamp"] = 2**32 - 1, timestamp.ntp_column(np.array([T]))
+    times = timestamp.ptp_column(np.array([T + 5, T + 8]))
+    rows = stamp.reflect(
+        buffer, sequence=np.array([0]), receive_timestamp=times[:1], ttl=np.array([1], np.uint8), error=error
+    )
+    rows["timestamp"] = times[1]
+    reply = ReflectorPacket.decode(buffer[0].tobytes())
+    assert (reply.sender_sequence, reply.sender_timestamp_ns) == (2**32 - 1, T)
+    assert (reply.receive_ns, reply.timestamp_ns, reply.sender_ttl) == (T + 5, T + 8, 1)
+    assert (reply.error.form, reply.sender_error.form) == (TimestampFormat.PTP, TimestampFormat.NTP)
+
+
+def test_tlvs_asked_for_lie_between_follow_up_and_padding() -> None:
+    asked = (tlv.Tlv(4, bytes(4)), tlv.Tlv(5, bytes(12)))
+    for size in (44 + 20 + 24, 44 + 20 + 24 + 4, 300):
+        tail = tlv.parse(stamp.request_template(size, tlvs=asked).tobytes()[44:])
+        assert [item.type for item in tail] == [7, 4, 5, *([1] if size > 88 else [])]
+    assert [item.type for item in tlv.parse(stamp.request_template(44 + 24, tlvs=asked).tobytes()[44:])] == [4, 5]
+    with pytest.raises(InputError):
+        stamp.request_template(44 + 20, tlvs=asked)
+
+
+def test_only_a_tail_of_our_own_layout_is_answered_in_columns() -> None:
+    """Another tail stays as it came, so that `tlv.answer` sees all of it."""
+    own = packets(1, 100)
+    extra = packets(1, 100, tlvs=(tlv.Tlv(5, bytes(12)),))
+    torn = own.copy()
+    torn[0, 67] += 1  # padding that runs past the packet
+    bare = packets(1, 100, follow_up=False)
+    buffer = np.concatenate([own, extra, torn, bare])
+    before = buffer.copy()
+    rows = stamp.reflect(
+        buffer,
+        sequence=np.arange(4),
+        receive_timestamp=timestamp.ntp_column(T + np.arange(4)),
+        ttl=np.full(4, 9, np.uint8),
+        error=ERROR,
+    )
+    assert (rows["follow_up"] == stamp.FOLLOW_UP_REPLY).tolist() == [True, False, False, False]
+    assert (buffer[1:, 44:] == before[1:, 44:]).all()
+    assert [item.flags for item in tlv.parse(buffer[0].tobytes()[44:])] == [0, 0]
+
+
 def test_views_are_no_copies_and_refuse_what_holds_no_packet() -> None:
     buffer = packets(2, 44)
     stamp.sender_rows(buffer)["sequence"][1] = 0x01020304
     assert buffer[1, :4].tolist() == [1, 2, 3, 4]
     with pytest.raises(InputError):
         stamp.sender_rows(np.zeros((2, 43), np.uint8))
+    with pytest.raises(InputError):
+        stamp.reflector_rows(np.zeros((2, 111), np.uint8), stamp.Mode.AUTHENTICATED)
     for size in (43, 45, 47, 65, 67):
         with pytest.raises(InputError):
             stamp.request_template(size)
+    for size in (44, 111, 115, 153, 155):
+        with pytest.raises(InputError):
+            stamp.request_template(size, mode=stamp.Mode.AUTHENTICATED)
 
 
 def test_replies_of_other_sessions_and_corrupt_ones_are_told_apart() -> None:
