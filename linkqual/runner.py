@@ -27,7 +27,7 @@ from linkqual.model import (
     Qualification,
     Step,
 )
-from linkqual.net import host
+from linkqual.net import drops, host
 from linkqual.probes import PROBES
 from linkqual.probes.bench import Bench
 from linkqual.recount import steadied
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from linkqual.store import Run
 
 
+_READ_APART = {"clock", "drops", "drop_times", "notes"}
 _LATE_SHARE = 1e-2  # of all packets; those of a loaded line are late more easily than the few of a probe
 
 
@@ -120,12 +121,15 @@ def _skipped(step: Step, fault: Fault) -> Measurement:
 
 
 def _measure(step: Step, bench: Bench) -> Measurement:
-    """One step with what both hosts say of themselves before and after it."""
-    near_before, far_before = host.drop_counters(), _far_host(bench.control)
-    measurement = PROBES[step.probe].measure(step, bench)
-    near_after, far_after = host.drop_counters(), _far_host(bench.control)
+    """One step with what both hosts say of themselves before, during and after it."""
+    far_before = _far_host(bench.control)
+    with drops.Sampler(bench.peer_address) as sampler:
+        measurement = PROBES[step.probe].measure(step, bench)
+    far_after = _far_host(bench.control)
     near = host.conditions()
-    near = replace(near, drops=_increase(near_before, near_after), notes=near.notes + _translated(bench.control))
+    near = replace(
+        near, drops=sampler.increase, drop_times=sampler.times, notes=near.notes + _translated(bench.control)
+    )
     far = replace(_end(far_after), drops=_increase(far_before.get("drops", {}), far_after.get("drops", {})))
     same_clock = far_after.get("boot_id", "") == host.boot_id() != ""
     known = measurement.conditions
@@ -160,8 +164,9 @@ def _far_host(control: Control | None) -> dict[str, Json]:
 def _end(said: dict[str, Json]) -> EndConditions:
     """The far end's own words as conditions. It may be of another version: what is not known here is left out."""
     clock = {key: value for key, value in said.get("clock", {}).items() if key in _names(ClockState)}
-    given = {key: value for key, value in said.items() if key in _names(EndConditions) - {"clock", "drops", "notes"}}
-    return EndConditions(**given, clock=ClockState(**clock), notes=tuple(said.get("notes", ())))
+    given = {key: value for key, value in said.items() if key in _names(EndConditions) - _READ_APART}
+    times = tuple((int(at_ns), str(name), int(by)) for at_ns, name, by in said.get("drop_times", ()))
+    return EndConditions(**given, clock=ClockState(**clock), notes=tuple(said.get("notes", ())), drop_times=times)
 
 
 def _names(kind: type) -> set[str]:
@@ -174,6 +179,7 @@ def _joined(host_said: EndConditions, probe_said: EndConditions) -> EndCondition
         host_said,
         stamps=probe_said.stamps or host_said.stamps,
         receive_buffer_bytes=probe_said.receive_buffer_bytes or host_said.receive_buffer_bytes,
+        counters=probe_said.counters,
         drops=host_said.drops | probe_said.drops,
         notes=host_said.notes + probe_said.notes,
     )
@@ -186,11 +192,8 @@ def _clock_error(near: EndConditions, far: EndConditions) -> int | None:
 
 
 def _increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """How much each counter rose (one that fell was reset and counts from zero); interfaces that dropped nothing left out.
+    """How much each counter rose; interfaces that dropped nothing left out.
 
     Nothing when nobody could be asked before: what was dropped since the host started is not the step's.
     """
-    if not before:
-        return {}
-    rise = {name: now - before.get(name, 0) if now >= before.get(name, 0) else now for name, now in after.items()}
-    return {name: value for name, value in rise.items() if value or ":" not in name}
+    return {name: by for name, by in drops.rise(before, after).items() if by or ":" not in name} if before else {}

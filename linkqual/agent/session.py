@@ -2,7 +2,7 @@
 
 | request | answer |
 | --- | --- |
-| `host` | EndConditions of this host as an object (drop counters absolute), `boot_id`, `iperf3` (its version or null) |
+| `host` | EndConditions of this host as an object (drop counters absolute, `drop_times` since the last such request), `boot_id`, `iperf3` (its version or null) |
 | `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted |
 | `stamp.counters` | `counters`: name -> count |
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector |
@@ -34,6 +34,7 @@ from linkqual.model import Json
 from linkqual.wire.control import Answer, Refusal, Request, bytes_text, checked
 
 if TYPE_CHECKING:
+    from linkqual.net.drops import Sampler
     from linkqual.net.reflector import Reflector
     from linkqual.net.trace import Target
 
@@ -54,6 +55,7 @@ class Session:
         self._reflector_id = ""
         self._iperf3: Iperf3Server | None = None
         self._target: Target | None = None
+        self._drops: Sampler | None = None
         self._moved_bytes = 0
         self._until: dict[str, float] = {}  # what runs for it, and the loop time until which it may
         self._working: set[asyncio.Future[Json]] = set()
@@ -94,7 +96,9 @@ class Session:
             await asyncio.wait(set(self._working))
         reflector, self._reflector = self._reflector, None
         iperf3, self._iperf3 = self._iperf3, None
+        sampler, self._drops = self._drops, None
         ending: list[Awaitable[object]] = [iperf3.close(0)] if iperf3 is not None else []
+        ending += [self._run(sampler.close)] if sampler is not None else []
         ending += [self._run(reflector.close)] if reflector is not None else []
         ending += [self._close_target()]
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
@@ -104,12 +108,17 @@ class Session:
     # ---- the requests
 
     async def _host(self) -> dict[str, Json]:
-        from linkqual.net import host
+        from linkqual.net import drops, host
 
         def look() -> dict[str, Json]:
+            sampler = self._drops = self._drops or drops.Sampler(self.near)
+            sampler.look()
+            latest, times = sampler.latest, sampler.times
+            sampler.begin()
             return {
                 **asdict(host.conditions()),
-                "drops": host.drop_counters(),
+                "drops": latest,
+                "drop_times": times,
                 "boot_id": host.boot_id(),
                 "iperf3": host.iperf3_version(),
             }

@@ -238,10 +238,10 @@ def test_nonsense_inside_a_session_is_answered_and_forgotten(agent: Any) -> None
 
 
 def test_a_fault_of_ours_does_not_end_the_agent(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> dict[str, int]:
+    def broken(_interfaces: object) -> dict[str, int]:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("linkqual.net.host.drop_counters", broken)
+    monkeypatch.setattr("linkqual.net.drops.counters", broken)
     with Control.connect(agent.peer) as control:
         assert refused(control, "host").kind == "failed"
         assert "port" in control.call("trace.target")
