@@ -2,8 +2,8 @@
 
 A row is opened by `depart`, gains its kernel TX stamp by `transmitted` and its reply by `receive`, and leaves through
 `settle` once nothing more can come: its reply is there, a moment for copies of it has passed, and the far end's own TX stamp
-for it is there too (Follow-Up Telemetry of a later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed. The ring is as long as the horizon in flight,
-however many packets a session has.
+for it is there too (Follow-Up Telemetry of a later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed.
+Memory is that of the packets in flight, however many a session has.
 
 The timeout is the line's: the time a packet lay in the far end's buffer (T3 - T2) does not count towards it.
 
@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.errors import UsageError
 from linkqual.model import Json
 from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
+from linkqual.session.ring import Ring, Rows
 from linkqual.session.tails import Tails
 from linkqual.units import NS_PER_S
 from linkqual.wire import stamp, stamp_auth
@@ -30,9 +30,9 @@ from linkqual.wire.tlv import Type
 
 _LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
 _RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)  # an IntEnum is slow in a loop
-_T4 = np.uint8(Stamp.T4_KERNEL)
+_T1, _T3, _T4 = int(Stamp.T1_KERNEL), int(Stamp.T3_KERNEL), int(Stamp.T4_KERNEL)
 _INSTANTS = ("receive_timestamp", "timestamp", "follow_up_timestamp")
-_BLOCK = 8192  # rows looked at in one go when settling
+SETTLED_AT_ONCE = 8192  # rows at most that `settle` looks at and hands out
 _MOST_COPIES = 255
 _MOST_TX_DELAY_NS = NS_PER_S
 _SHORTEST_REPLY = 41  # of TWAMP (RFC 5357 s4.2.1): the same fields at the same places, all of them MBZ from there on
@@ -44,7 +44,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """`capacity`: rows of the ring, a power of two; at least the packets sent in timeout + grace."""
+    """`capacity`: most rows not settled, a power of two; at least the packets sent in the longest wait for one of them."""
 
     ssid: int
     packet_bytes: int
@@ -76,41 +76,56 @@ class SenderCounters:
     unknown: int = 0  # replies to packets never sent
 
 
+@dataclass(slots=True)
+class _Replies:
+    """Replies of one batch, row by row."""
+
+    packets: Octets
+    rows: stamp.Rows  # a view of them
+    arrived_ns: Longs  # T4; the program's own where the kernel gave none
+    unstamped: Mask  # where it gave none
+    ttl: Octets
+    tos: Octets
+    trusted: Mask | None  # whose TLVs are signed; None: nothing is signed here
+
+    def pick(self, which: Mask) -> _Replies:
+        """Some of them."""
+        trusted = None if self.trusted is None else self.trusted[which]
+        columns = (self.packets, self.rows, self.arrived_ns, self.unstamped, self.ttl, self.tos)
+        return _Replies(*(column[which] for column in columns), trusted)
+
+
 class SenderSession:
     """See the module's head."""
 
     def __init__(self, settings: SenderSettings, tails: Tails | None = None) -> None:
         """`tails`: reads the answers to TLVs asked for besides Follow-Up Telemetry."""
-        if settings.capacity & (settings.capacity - 1) or settings.capacity < 2:
-            raise UsageError(f"a ring of {settings.capacity} rows", hint="take a power of two")
         self.settings = settings
         self.counters = SenderCounters()
         self._mode = Mode.AUTHENTICATED if settings.key else Mode.UNAUTHENTICATED
         self._tails = tails
-        self.next_seq = settings.first_seq
-        self._head = settings.first_seq  # first row not settled
-        self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
-        self._mask = settings.capacity - 1
-        self._ring = empty_records(settings.capacity)
-        self._fate, self._stamps = self._ring["fate"], self._ring["stamps"]
-        self._blank = empty_records(1)[0]
+        blank = empty_records(1)
         for name in ("packet_bytes", "dscp", "flow"):
-            self._blank[name] = getattr(settings, name)
-        self._blank["fate"] = _LOST  # until it is heard of
-        self._departed = np.zeros(settings.capacity, np.int64)  # monotonic
-        self._answered = np.zeros(settings.capacity, np.int64)  # monotonic
-        self._follow_seq = np.full(settings.capacity, ABSENT)  # far_seq whose TX stamp lies beside it
-        self._follow_ns = np.zeros(settings.capacity, np.int64)
+            blank[name] = getattr(settings, name)
+        blank["fate"] = _LOST  # until it is heard of
+        self._ring = Ring(blank, settings.first_seq, settings.capacity)
+        self._column = self._ring.columns
+        self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
         self._next_far = 0
         self._residence = 0  # how long the far end held the last reply
-        self._far_bits = np.uint8(Stamp.T2_KERNEL if settings.far_kernel else 0)
+        self._stamped = (int(Stamp.T2_KERNEL) if settings.far_kernel else 0) | _T4  # of a reply with a kernel RX stamp
         self._next_arrival = 0
         self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
 
     @property
+    def next_seq(self) -> int:
+        """Of the next packet to depart."""
+        return self._ring.next
+
+    @property
     def pending(self) -> int:
         """Rows not settled."""
-        return self.next_seq - self._head
+        return self._ring.pending
 
     @property
     def in_flight(self) -> int:
@@ -130,51 +145,39 @@ class SenderSession:
 
     def give_up_before(self, departed_ns: int) -> None:
         """Packets that left before this instant no longer count as in flight: an outage must not silence the sender."""
-        waiting = np.arange(self._heard, self.next_seq) & self._mask
-        self._heard += int(np.searchsorted(self._departed[waiting], departed_ns))
+        waiting = self._ring.since[self._ring.span(self._heard, self.in_flight)]
+        self._heard += int(np.searchsorted(waiting, departed_ns))
 
     # ---- on the way out
 
     def depart(self, intended_ns: Longs, sent_ns: int, now_ns: int, sizes: Longs | None = None) -> int:
         """Open rows for packets that leave now; `intended_ns` UTC, shape (n,), `sizes`: where they differ. The number of the first one."""
-        first, count = self.next_seq, len(intended_ns)
-        at = first & self._mask
-        if at + count <= self.settings.capacity:
-            self._open(slice(at, at + count), first, intended_ns, sent_ns, now_ns)
-        else:
-            fits = self.settings.capacity - at
-            self._open(slice(at, None), first, intended_ns[:fits], sent_ns, now_ns)
-            self._open(slice(0, count - fits), first + fits, intended_ns[fits:], sent_ns, now_ns)
-        self.next_seq += count
+        first = self.next_seq
+        rows = self._ring.open(len(intended_ns))
+        self._column["intended_ns"][rows] = intended_ns
+        self._column["sent_ns"][rows] = sent_ns
+        self._ring.since[rows] = now_ns
         if sizes is not None:
-            self._ring["packet_bytes"][np.arange(first, first + count) & self._mask] = sizes
+            self._column["packet_bytes"][rows] = sizes
         return first
-
-    def _open(self, rows: slice, first: int, intended_ns: Longs, sent_ns: int, now_ns: int) -> None:
-        ring = self._ring[rows]
-        ring[:] = self._blank
-        ring["seq"] = np.arange(first, first + len(intended_ns))
-        ring["intended_ns"] = intended_ns
-        ring["sent_ns"] = sent_ns
-        self._departed[rows] = now_ns
 
     def not_sent(self, first: int, count: int) -> None:
         """The host could not send these: UNSENT, no trials of the line."""
-        rows = np.arange(first, first + count) & self._mask
-        self._fate[rows] = _UNSENT
-        self._ring["sent_ns"][rows] = ABSENT
+        rows = self._ring.span(first, count)
+        self._column["fate"][rows] = _UNSENT
+        self._column["sent_ns"][rows] = ABSENT
 
     def transmitted(self, seqs: Longs, sent_ns: Longs) -> None:
         """Kernel TX stamps. Those of rows settled, or a second away from the program's own stamp, are not used."""
-        mine = (seqs >= self._head) & (seqs < self.next_seq)
+        mine = (seqs >= self._ring.head) & (seqs < self.next_seq)
         if not mine.all():
             seqs, sent_ns = seqs[mine], sent_ns[mine]
-        rows = seqs & self._mask
-        plausible = np.abs(sent_ns - self._ring["sent_ns"][rows]) < _MOST_TX_DELAY_NS
+        plausible = np.abs(sent_ns - self._column["sent_ns"][self._ring.at(seqs)]) < _MOST_TX_DELAY_NS
         if not plausible.all():
-            rows, sent_ns = rows[plausible], sent_ns[plausible]
-        self._ring["sent_ns"][rows] = sent_ns
-        self._stamps[rows] |= int(Stamp.T1_KERNEL)
+            seqs, sent_ns = seqs[plausible], sent_ns[plausible]
+        rows = self._ring.at(seqs)
+        self._column["sent_ns"][rows] = sent_ns
+        self._column["stamps"][rows] |= _T1
 
     # ---- on the way in
 
@@ -183,65 +186,49 @@ class SenderSession:
 
         `received_ns`: kernel RX stamps, ABSENT where there is none.
         """
+        replies = self._read(packets, received_ns, ttl, tos, utc_ns)
+        if replies is None:
+            return
+        back = (self.next_seq - 1 - replies.rows["sender_sequence"].astype(np.int64) & _LOW_32) + 1  # 1: the last sent
+        valid = stamp.is_valid_reply(replies.rows, self.settings.ssid)
+        open_ = valid & (back <= self.pending)
+        if not open_.all():
+            self._count_strays(valid, back, open_)
+            if not open_.any():
+                return
+            replies, back = replies.pick(open_), back[open_]
+        seqs = self.next_seq - back
+        far = self._unwrap_far(replies.rows["sequence"])
+        self._next_far = max(self._next_far, int(far.max()) + 1)
+        instants = self._instants(replies.rows)
+        self._note_follow_ups(replies, instants)
+        new = self._first_in_time(seqs, replies, instants, utc_ns, now_ns)
+        self._heard = max(self._heard, int(seqs.max()) + 1)
+        if self._tails is not None:
+            far = self._read_tails(self._tails, replies, seqs, new, far)
+        if new.all():
+            self._fill(seqs, replies, instants, far, now_ns)
+        else:
+            self._fill(seqs[new], replies.pick(new), instants[:, new], far[new], now_ns)
+            self._count_copies(seqs[~new], far[~new])
+
+    def _read(self, packets: Octets, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int) -> _Replies | None:
+        """Long enough and, where that is agreed, signed; None: there is none."""
         if packets.shape[1] < self._mode:
             if packets.shape[1] < _SHORTEST_REPLY or self.settings.key:
                 self.counters.malformed += len(packets)
-                return
+                return None
             packets = np.pad(packets, ((0, 0), (0, self._mode - packets.shape[1])))
         trusted: Mask | None = None
         if self.settings.key:
             genuine = self._genuine(packets)
             packets, received_ns, ttl, tos = packets[genuine], received_ns[genuine], ttl[genuine], tos[genuine]
             if not len(packets):
-                return
+                return None
             trusted = stamp_auth.verified_tlvs(packets, self.settings.key)
-        replies = stamp.reflector_rows(packets, self._mode)
-        kernel = received_ns != ABSENT
-        arrived = np.where(kernel, received_ns, utc_ns)
-        back = (self.next_seq - 1 - replies["sender_sequence"].astype(np.int64) & _LOW_32) + 1  # 1: the last one sent
-        valid = stamp.is_valid_reply(replies, self.settings.ssid)
-        open_ = valid & (back <= self.pending)
-        if not open_.all():
-            self._count_strays(valid, back, open_)
-            if not open_.any():
-                return
-            replies, kernel, arrived, back = replies[open_], kernel[open_], arrived[open_], back[open_]
-            ttl, tos = ttl[open_], tos[open_]
-            if trusted is not None:
-                trusted = trusted[open_]
-            if self._tails is not None:
-                packets = packets[open_]
-        far = self._unwrap_far(replies["sequence"])
-        self._next_far = max(self._next_far, int(far.max()) + 1)
-        instants = self._instants(replies)
-        self._note_follow_ups(replies, instants, trusted)
-        seqs = self.next_seq - back
-        rows = seqs & self._mask
-        residence = np.clip(instants[1] - instants[0], 0, self.settings.timeout_ns)
-        self._residence = int(residence[-1])
-        age = now_ns - (utc_ns - arrived) - self._departed[rows] - residence
-        new = (self._fate[rows] != _RECEIVED) & (age <= self.settings.timeout_ns)
-        if not (seqs[1:] > seqs[:-1]).all():
-            firsts = np.zeros(len(seqs), np.bool_)
-            firsts[np.unique(seqs, return_index=True)[1]] = True
-            new &= firsts
-        self._heard = max(self._heard, int(seqs.max()) + 1)
-        if self._tails is not None:
-            far = self._read_tails(self._tails, packets, trusted, rows, new, replies, far)
-        if new.all():
-            self._fill(rows, replies["sender_ttl"], instants, far, arrived, kernel, ttl, tos, now_ns)
-        else:
-            taken = (
-                replies["sender_ttl"][new],
-                instants[:, new],
-                far[new],
-                arrived[new],
-                kernel[new],
-                ttl[new],
-                tos[new],
-            )
-            self._fill(rows[new], *taken, now_ns)
-            self._count_copies(seqs[~new], far[~new])
+        unstamped = received_ns == ABSENT
+        arrived = np.where(unstamped, utc_ns, received_ns) if unstamped.any() else received_ns
+        return _Replies(packets, stamp.reflector_rows(packets, self._mode), arrived, unstamped, ttl, tos, trusted)
 
     def _genuine(self, packets: Octets) -> Mask:
         """Which replies are signed with the session's key; nothing of the others is looked at (RFC 8762 s4.4)."""
@@ -249,32 +236,41 @@ class SenderSession:
         self.counters.wrong_key += len(packets) - int(genuine.sum())
         return genuine
 
-    def _read_tails(
-        self,
-        tails: Tails,
-        packets: Octets,
-        trusted: Mask | None,
-        rows: Longs,
-        new: Mask,
-        replies: stamp.Rows,
-        far: Longs,
-    ) -> Longs:
+    def _first_in_time(self, seqs: Longs, replies: _Replies, instants: Longs, utc_ns: int, now_ns: int) -> Mask:
+        """Which replies are the first to their packet, and within its timeout."""
+        rows, timeout = self._ring.at(seqs), self.settings.timeout_ns
+        self._residence = min(max(int(instants[1, -1] - instants[0, -1]), 0), timeout)
+        new: Mask = self._column["fate"][rows] != _RECEIVED
+        since = self._ring.since[rows]
+        if now_ns - int(since.min()) > timeout:
+            residence = np.clip(instants[1] - instants[0], 0, timeout)
+            new &= now_ns - (utc_ns - replies.arrived_ns) - since - residence <= timeout
+        if not isinstance(rows, slice) and not (seqs[1:] > seqs[:-1]).all():
+            firsts = np.zeros(len(seqs), np.bool_)
+            firsts[np.unique(seqs, return_index=True)[1]] = True
+            new &= firsts
+        return new
+
+    def _read_tails(self, tails: Tails, replies: _Replies, seqs: Longs, new: Mask, far: Longs) -> Longs:
         """Keep what first replies say in their TLVs; the order of arrival at the far end, as far as it is told."""
+        packets = replies.packets
         if packets.shape[1] < tails.end_bytes:
             return far
         usable = tails.usable(packets)
-        if trusted is not None:
-            usable &= trusted[:, None]
+        if replies.trusted is not None:
+            usable &= replies.trusted[:, None]
         tails.note(packets, usable & new[:, None])
         if tails.asks(Type.CLASS_OF_SERVICE):
             told, words = tails.column(packets, usable, Type.CLASS_OF_SERVICE)
             told &= new
             service = words[told, 0]  # DSCP1 6, DSCP2 6, ECN 2, RP 2, reserved 16 (RFC 8972 s4.4)
-            self._ring["forward_tos"][rows[told]] = service >> 18 & 0xFF
+            self._column["forward_tos"][self._ring.at(seqs[told])] = service >> 18 & 0xFF
             self.counters.unmarked += int((service >> 16 & 3 != 0).sum())
         if tails.asks(Type.DIRECT_MEASUREMENT) and not self.settings.far_kernel:
             told, words = tails.column(packets, usable, Type.DIRECT_MEASUREMENT)
-            told &= replies["sequence"] == replies["sender_sequence"]  # a stateless reflector that counts all the same
+            told &= (
+                replies.rows["sequence"] == replies.rows["sender_sequence"]
+            )  # a stateless reflector that counts all the same
             far = np.where(told, self._unwrap_far(words[:, 1].astype(np.uint32) - np.uint32(1)), far)
         return far
 
@@ -286,57 +282,42 @@ class SenderSession:
             wire[row] = replies[field]
         return ns_column(wire, replies["error"])
 
-    def _fill(
-        self,
-        rows: Longs,
-        forward_ttl: Octets,
-        instants: Longs,
-        far: Longs,
-        arrived: Longs,
-        kernel: npt.NDArray[np.bool_],
-        ttl: Octets,
-        tos: Octets,
-        now_ns: int,
-    ) -> None:
-        ring, count = self._ring, len(rows)
-        ring["far_received_ns"][rows] = instants[0]
-        ring["far_sent_ns"][rows] = instants[1]
-        ring["received_ns"][rows] = arrived
-        ring["far_seq"][rows] = far
-        ring["arrival"][rows] = np.arange(self._next_arrival, self._next_arrival + count)
-        ring["forward_ttl"][rows] = forward_ttl
-        ring["reverse_ttl"][rows] = ttl
-        ring["tos"][rows] = tos
-        self._fate[rows] = _RECEIVED
-        self._stamps[rows] |= self._far_bits | kernel * _T4
-        self._answered[rows] = now_ns
+    def _fill(self, seqs: Longs, replies: _Replies, instants: Longs, far: Longs, now_ns: int) -> None:
+        rows, column, count = self._ring.at(seqs), self._column, len(seqs)
+        column["far_received_ns"][rows] = instants[0]
+        column["far_sent_ns"][rows] = instants[1]
+        column["received_ns"][rows] = replies.arrived_ns
+        column["far_seq"][rows] = far
+        column["arrival"][rows] = np.arange(self._next_arrival, self._next_arrival + count)
+        column["forward_ttl"][rows] = replies.rows["sender_ttl"]
+        column["reverse_ttl"][rows] = replies.ttl
+        column["tos"][rows] = replies.tos
+        column["fate"][rows] = _RECEIVED
+        column["stamps"][rows] |= self._stamped - replies.unstamped * np.uint8(_T4)
+        self._ring.since[rows] = now_ns
         self._next_arrival += count
         self.counters.received += count
 
     def _unwrap_far(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
         return (sequence.astype(np.int64) - (self._next_far - _HALF) & _LOW_32) + (self._next_far - _HALF)
 
-    def _note_follow_ups(self, replies: stamp.Rows, instants: Longs, trusted: Mask | None) -> None:
-        told = stamp.has_follow_up(replies)
-        if trusted is not None:
-            told &= trusted
+    def _note_follow_ups(self, replies: _Replies, instants: Longs) -> None:
+        told = stamp.has_follow_up(replies.rows)
+        if replies.trusted is not None:
+            told &= replies.trusted
         if not told.any():
             return
-        far, sent = self._unwrap_far(replies["follow_up_sequence"]), instants[2]
+        far, sent = self._unwrap_far(replies.rows["follow_up_sequence"]), instants[2]
         if not told.all():
             far, sent = far[told], sent[told]
-        at = far & self._mask
-        self._follow_seq[at] = far
-        self._follow_ns[at] = sent
+        self._ring.note_follow_ups(far, sent)
 
-    def _count_strays(self, valid: npt.NDArray[np.bool_], back: Longs, open_: npt.NDArray[np.bool_]) -> None:
+    def _count_strays(self, valid: Mask, back: Longs, open_: Mask) -> None:
         self.counters.malformed += int((~valid).sum())
         for distance in back[valid & ~open_].tolist():
             if distance > self.next_seq - self.settings.first_seq:
                 self.counters.unknown += 1
-            elif (
-                distance <= self.settings.capacity and self._fate[(self.next_seq - distance) & self._mask] == _RECEIVED
-            ):
+            elif self._ring.was_heard(self.next_seq - distance):
                 self.counters.late_copies += 1
             else:
                 self.counters.late += 1
@@ -344,59 +325,50 @@ class SenderSession:
     def _count_copies(self, seqs: Longs, fars: Longs) -> None:
         """Same far_seq: copied on the way back; another: copied on the way there, and answered twice by the far end."""
         for seq, far in zip(seqs.tolist(), fars.tolist(), strict=True):
-            row = self._ring[seq & self._mask]
-            if row["fate"] != _RECEIVED:
+            row = self._ring.row(seq)
+            if self._column["fate"][row] != _RECEIVED:
                 self.counters.late += 1
                 continue
-            known = self._copies.setdefault(seq, {int(row["far_seq"])})
+            known = self._copies.setdefault(seq, {int(self._column["far_seq"][row])})
             way = "reverse_copies" if far in known else "forward_copies"
             known.add(far)
-            row[way] = min(_MOST_COPIES, int(row[way]) + 1)
+            self._column[way][row] = min(_MOST_COPIES, int(self._column[way][row]) + 1)
             setattr(self.counters, way, getattr(self.counters, way) + 1)
 
     # ---- settled
 
     def settle(self, now_ns: int) -> Records:
-        """Rows from the head on to which nothing more can come; every reply that had arrived before `now_ns` must be in."""
-        first = self._head
-        while self._head < self.next_seq:
-            rows = np.arange(self._head, min(self._head + _BLOCK, self.next_seq)) & self._mask
-            ready = self._ready(rows, now_ns)
-            count = len(rows) if ready.all() else int(np.argmin(ready))
-            self._head += count
-            if count < len(rows):
-                break
-        self._heard = max(self._heard, self._head)
-        for seq in [seq for seq in self._copies if seq < self._head]:
-            del self._copies[seq]
-        return self._records(first, self._head)
+        """Rows from the head on to which nothing more can come, SETTLED_AT_ONCE at most: with so many there may be more.
 
-    def _ready(self, rows: Longs, now_ns: int) -> npt.NDArray[np.bool_]:
-        fate = self._fate[rows]
-        patience = (
-            self.settings.timeout_ns + self._residence * 5 // 4
-        )  # of a far end that is behind, the next takes longer
-        ready = (fate == _UNSENT) | ((fate == _LOST) & (now_ns - self._departed[rows] > patience))
-        waited = now_ns - self._answered[rows]
+        Every reply that had arrived before `now_ns` must be in.
+        """
+        count = min(SETTLED_AT_ONCE, self.pending)
+        ready = self._ready(self._ring.span(self._ring.head, count), now_ns)
+        if not ready.all():
+            count = int(np.argmin(ready))
+        records = self._ring.take(self._ring.head + count)
+        self._heard = max(self._heard, self._ring.head)
+        for seq in [seq for seq in self._copies if seq < self._ring.head]:
+            del self._copies[seq]
+        self._apply_follow_ups(records)
+        return records
+
+    def _ready(self, rows: Rows, now_ns: int) -> Mask:
+        fate, waited = self._column["fate"][rows], now_ns - self._ring.since[rows]
+        # where the far end is behind, the next packet takes longer still
+        patience = self.settings.timeout_ns + self._residence * 5 // 4
         received = (fate == _RECEIVED) & (waited >= self.settings.linger_ns)
         if self.settings.follow_up:
-            far = self._ring["far_seq"][rows]
-            received &= (self._follow_seq[far & self._mask] == far) | (waited > self.settings.grace_ns)
-        return np.asarray(ready | received)
-
-    def _records(self, first: int, stop: int) -> Records:
-        records: Records = self._ring[np.arange(first, stop) & self._mask]
-        if len(records):
-            self._apply_follow_ups(records)
-        return records
+            received &= self._ring.followed(self._column["far_seq"][rows]) | (waited > self.settings.grace_ns)
+        ready: Mask = received | (fate == _UNSENT) | ((fate == _LOST) & (waited > patience))
+        return ready
 
     def _apply_follow_ups(self, records: Records) -> None:
         """Replace T3 by the far end's kernel TX stamp of that very reply where it came."""
         far = records["far_seq"]
-        at = far & self._mask
-        told = (records["fate"] == _RECEIVED) & (self._follow_seq[at] == far)
-        records["far_sent_ns"][told] = self._follow_ns[at[told]]
-        records["stamps"][told] |= int(Stamp.T3_KERNEL)
+        told = (records["fate"] == _RECEIVED) & self._ring.followed(far)
+        records["far_sent_ns"][told] = self._ring.follow_ups(far[told])
+        records["stamps"][told] |= _T3
 
     def figures(self) -> dict[str, Json]:
         """The counters by name, and under `told` what the far end said in its TLVs."""
