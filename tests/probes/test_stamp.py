@@ -12,6 +12,7 @@ import pytest
 from linkqual.model import Step
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.probes import stamp
+from linkqual.probes.streams import AgentStream, Stream
 
 STEP = Step(
     "stamp",
@@ -36,13 +37,16 @@ def test_a_sender_that_cannot_begin_leaves_no_reflector_behind(far_end: Any) -> 
     assert measured.conditions.far.stamps == {"T2": "kernel", "T3": "kernel"}
 
 
-def test_an_end_that_left_no_word_is_not_said_to_have_stamped_in_its_kernel() -> None:
-    said = stamp._conditions({"ended_by": "died", "sent": 7}, {}, far_stamped=False)
-    assert (said.near.stamps, said.far.stamps, said.near.drops) == ({}, {}, {})
-    counted = {"answered": 10, "unstamped": 10, "socket_drops": 3}
-    said = stamp._conditions({"t1_source": "user"}, {"counters": counted}, far_stamped=False)
-    assert (said.near.stamps, said.far.stamps) == ({"T1": "user"}, {"T2": "user", "T3": "user"})
-    assert said.far.drops == {"socket_drops": 3}
+@pytest.mark.loopback
+def test_an_end_that_left_no_word_is_not_said_to_have_stamped_in_its_kernel(far_end: Any) -> None:
+    near = stamp._near_conditions({"ended_by": "died", "sent": 7})
+    assert (near.stamps, near.drops) == ({}, {})
+    assert stamp._near_conditions({"t1_source": "user"}).stamps == {"T1": "user"}
+    stream = AgentStream(**Stream.common(STEP, far_end.bench()), control=far_end.control, opened={})
+    assert stream.far_conditions({}, {}).stamps == {}
+    said = stream.far_conditions({"counters": {"answered": 10, "unstamped": 10, "socket_drops": 3}}, {})
+    assert said.stamps == {"T2": "user", "T3": "user"}
+    assert said.drops == {"socket_drops": 3}
 
 
 @pytest.mark.loopback
