@@ -126,10 +126,12 @@ class Impairment:
     duplicate: float = 0.0  # share of the packets that arrive twice
     reordering: Reordering = field(default_factory=Reordering)
     rate: Rate | None = None
+    remark: tuple[tuple[int, int], ...] = ()  # (DSCP, the one it is changed to)
+    bleach: bool = False  # every packet arrives as Not-ECT
 
     @property
     def pumped(self) -> bool:
-        """Whether anything but the rate happens here."""
+        """Whether anything but the rate and markings happens here."""
         return bool(
             self.delay_ns or self.jitter.spread_ns or self.loss.happens or self.duplicate or self.reordering.ratio
         )

@@ -19,7 +19,7 @@ class Metric:
 
     name: str
     title: str  # as people read it in a table
-    unit: str  # "ns", "bit/s", "ratio"
+    unit: str  # "ns", "bit/s", "ratio"; "marking": values that change
     probe: str
     directions: tuple[Direction, ...]
     relation: Relation
@@ -111,6 +111,18 @@ METRICS: dict[str, Metric] = {
             ("mean",),
             "TCP payload that reached the receiver in one second, warm-up left out",
             "RFC 6349",
+        ),
+        Metric(
+            "marking",
+            "marking",
+            "marking",
+            "marking",
+            (FORWARD, REVERSE),
+            Relation.AT_MOST,
+            False,
+            ("DSCP", "ECN"),
+            "DSCP or ECN values of which a packet arrives with another one; ECT that arrives as CE is not one of them",
+            "RFC 8972",
         ),
     )
 }

@@ -42,5 +42,11 @@ PROBES: dict[str, Probe] = {
             "forward and reverse trace of one flow",
             "an agent; raw sockets for the hops",
         ),
+        Probe(
+            "marking",
+            "linkqual.probes.marking",
+            "which DSCP and ECN values arrive, both directions (RFC 8972)",
+            "an agent",
+        ),
     )
 }

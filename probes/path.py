@@ -86,12 +86,12 @@ def _forward(step: Step, bench: Bench, port: int) -> Trace:
         bench.near_address,
         interrupted=bench.interrupted,
         timeout_ns=step.params.get("timeout_ns", 1_000_000_000),
-        codec=_codec(),
+        codec=codec(),
         **_settings(step),
     )
 
 
-def _codec() -> Codec:
+def codec() -> Codec:
     """Scapy's, where it is installed."""
     if importlib.util.find_spec("scapy") is None:
         return PLAIN

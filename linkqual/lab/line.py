@@ -20,6 +20,7 @@ from linkqual.link import READERS as LINK_READERS
 from linkqual.model import Direction, Link
 from linkqual.settings import Complaints, Listing, Mapping, Section, boolean, choice, decode, read_tree, text, whole
 from linkqual.units import format_duration, parse_duration_ns, parse_rate_bps, parse_ratio, parse_size_bytes
+from linkqual.wire.codepoints import parse_dscp
 
 __all__ = ["DEFAULT", "Line", "load", "names", "parse"]
 
@@ -203,11 +204,14 @@ def _impairment(parent: Section, key: str, start: Impairment) -> Impairment:
         found["delay_ns"] = section.get("delay", _delay, 0)
     if section.has("duplicate"):
         found["duplicate"] = section.get("duplicate", parse_ratio, 0.0)
+    if section.has("ecn"):
+        found["bleach"] = section.get("ecn", choice("keep", "bleach"), "keep") == "bleach"
     parts: tuple[tuple[str, str, Callable[[Section], Any]], ...] = (
         ("jitter", "jitter", _jitter),
         ("loss", "loss", _loss),
         ("reorder", "reordering", _reordering),
         ("rate", "rate", _rate),
+        ("remark", "remark", _remark),
     )
     for name, attribute, read in parts:
         inner = section.section(name) if section.has(name) else None
@@ -291,6 +295,21 @@ def _rate(section: Section) -> Rate:
         buffer_bytes=section.get("buffer", _bucket, 500_000),
         counts=section.get("counts", choice("l1", "l2", "l3"), "l1"),
     )
+
+
+def _remark(section: Section) -> tuple[tuple[int, int], ...]:
+    found: dict[int, int] = {}
+    for name in section.node.items:
+        to = section.get(name, parse_dscp, 0)
+        try:
+            dscp = parse_dscp(name)
+        except InputError as error:
+            section.complain(name, error.message, error.hint)
+            continue
+        if dscp in found:
+            section.complain(name, "is a DSCP that stands here already", "each once")
+        found[dscp] = to
+    return tuple(found.items())
 
 
 def _bps(value: str) -> int:

@@ -54,6 +54,13 @@ _SILENCE = """table inet silent {
   }
 }
 """
+_REMARK = """table inet remark {{
+  chain in {{
+    type filter hook prerouting priority -150
+{}
+  }}
+}}
+"""
 
 
 class VirtualLine:
@@ -89,6 +96,8 @@ class VirtualLine:
             tunnels = self._make_links()
             for node in self.line.nodes:
                 self.spaces[node.name].run(["ip", "-batch", "-"], "\n".join(self._commands(node)) + "\n")
+                if rules := list(self._remarks(node)):
+                    self.spaces[node.name].run(["nft", "-f", "-"], _REMARK.format("\n".join(rules)))
             self._shape()
             self._start_pumps(tunnels)
             # the kernel's first multicast reports may have met a peer that was not up yet: no traffic of the line
@@ -156,6 +165,16 @@ class VirtualLine:
                     route = f"{self.address(target, version)} via {self._on_link(link, hop, version)} dev {self._interface(link)}"
                     source = f" src {self.address(node.name, version)}" if node.site else ""
                     yield f"route add {route}{source}"
+
+    def _remarks(self, node: Node) -> Iterator[str]:
+        """What the links into a node do to markings, as its firewall's rules. A DSCP that was changed is left alone then."""
+        for link in self._links_of(node.name):
+            done, arrived = link.toward(node.name), f'iifname "{self._interface(link)}"'
+            for ip in ("ip", "ip6"):
+                if done.bleach:
+                    yield f"{arrived} {ip} ecn != not-ect {ip} ecn set not-ect"
+                for dscp, to in done.remark:
+                    yield f"{arrived} {ip} dscp {dscp} {ip} dscp set {to} accept"
 
     def _versions(self) -> tuple[int, ...]:
         return (4, 6) if os.path.isdir("/proc/sys/net/ipv6") else (4,)

@@ -5,6 +5,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | probe | keys |
 | --- | --- |
 | path | max_hops, rounds, timeout_ns |
+| marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
 | stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, schedule, fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
@@ -26,7 +27,7 @@ from linkqual.profile.limits import NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 from linkqual.units import format_size
 
-ORDER = ("path", "ping", "stamp", "throughput")
+ORDER = ("path", "marking", "ping", "stamp", "throughput")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from linkqual.errors import InputError
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
 from linkqual.plan.needs import Need, needs
 from linkqual.profile.limits import allowed_goodput_bps
+from linkqual.session.marking import DSCP, ECN, PACKET_BYTES, marks, wanted_values
 from linkqual.units import (
     NS_PER_S,
     format_count,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_SHARE = 0.1  # of the contracted rate: a delay probe that loads the line measures itself
 SETUP_NS = NS_PER_S  # opening a session, handing over its end
+_TRACE_NS, _TRACE_PACKETS = 5 * NS_PER_S, 60  # of a trace that asks each hop once, at most
 _Built = tuple[list[Step], list[str]]
 
 
@@ -45,7 +47,13 @@ class Builder:
 
     def build(self, probe: str, settings: dict[str, Json]) -> _Built:
         """Steps and reasons of one probe."""
-        builders = {"path": self._path, "ping": self._ping, "stamp": self._stamp, "throughput": self._throughput}
+        builders = {
+            "path": self._path,
+            "marking": self._marking,
+            "ping": self._ping,
+            "stamp": self._stamp,
+            "throughput": self._throughput,
+        }
         return builders[probe](dict(settings))
 
     def _rtt_ns(self) -> int | None:
@@ -81,6 +89,34 @@ class Builder:
             offered_bps=size * 8 * NS_PER_S // settings["interval_ns"],
             total_bytes=2 * count * size,
             why="a cross-check by other means: ICMP may be treated differently, so it judges nothing",
+        )
+        return [step], []
+
+    def _marking(self, settings: dict[str, Json]) -> _Built:
+        asked = {name: dict.fromkeys(settings[name.lower()]) for name in (DSCP, ECN)}
+        for objective in self.objectives:
+            if objective.metric == "marking" and objective.limit is not None:
+                asked[objective.statistic] |= dict.fromkeys(
+                    wanted_values(objective.limit_text, objective.statistic) or ()
+                )
+        sent = marks(tuple(asked[DSCP]), tuple(asked[ECN]))
+        sessions = 1 + len(asked[ECN])  # one carries all; where an ECN value does not reach the far end, another for it
+        size = _ip_bytes(PACKET_BYTES, self.options.ip_version)
+        interval = settings["interval_ns"]
+        if self.options.max_rate_bps is not None:
+            interval = max(interval, size * 8 * NS_PER_S // self.options.max_rate_bps)
+        count, further = len(sent) * settings["packets"], len(asked[ECN]) * settings["packets"]
+        params = settings | {"dscp": list(asked[DSCP]), "ecn": list(asked[ECN]), "interval_ns": interval}
+        step = Step(
+            key="marking",
+            probe="marking",
+            params=params,
+            packets=count,
+            duration_ns=(count + further) * interval + sessions * (SETUP_NS + settings["timeout_ns"]) + 2 * _TRACE_NS,
+            expected_ns=count * interval + SETUP_NS,
+            offered_bps=size * 8 * NS_PER_S // interval,
+            total_bytes=2 * (count + further) * size + 2 * _TRACE_PACKETS * size,
+            why="which DSCP and ECN values arrive, in each direction; where one does not, a trace that carries it",
         )
         return [step], []
 

@@ -62,6 +62,11 @@ def _sends(step: Step) -> str:
     if step.probe == "throughput":
         rate = f"up to {format_rate(step.offered_bps)}" if step.offered_bps else "as much as the line takes"
         return f"TCP {params['congestion_control']}, {rate}, {'judged' if params['judged'] else 'shown beside'}"
+    if step.probe == "marking":
+        kinds = (step.packets or 0) // params["packets"]
+        return (
+            f"{params['packets']} packets each of {kinds} DSCP and ECN values, {format_rate(step.offered_bps)} each way"
+        )
     if step.probe == "path":
         return f"up to {format_count(step.packets)} packets"
     return f"{format_count(step.packets)} echoes, {format_rate(step.offered_bps)} each way"
@@ -84,6 +89,8 @@ def _label(objective: Objective) -> str:
 def _limit(objective: Objective) -> str:
     if objective.limit is None:
         return "not judged" if objective.limit_text in {"", "none"} else f"not judged: {objective.limit_text}"
+    if METRICS[objective.metric].unit == "marking":
+        return objective.limit_text
     return f"{objective.relation} {format_value(objective.limit, METRICS[objective.metric].unit)}"
 
 
@@ -134,11 +141,14 @@ def bad_ns(plan: Plan) -> int:
 
 def as_json(plan: Plan) -> Json:
     """The plan as one object for --json: steps, needs of every red line, totals, reasons."""
+    wanted = all_needs(plan)
+    proven = {need.objective.key for need in wanted}
     return {
         "profile": plan.profile,
         "link": plan.link.name,
         "steps": [_step_json(step) for step in plan.steps],
-        "red_lines": [_need_json(need) for need in all_needs(plan)],
+        "red_lines": [_need_json(need) for need in wanted],
+        "compared_at_end": [one.key for one in plan.objectives if one.limit is not None and one.key not in proven],
         "not_judged": [one.key for one in plan.objectives if one.limit is None],
         "good_line_ns": plan.expected_ns,
         "bad_line_ns": bad_ns(plan),

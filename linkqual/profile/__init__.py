@@ -26,6 +26,7 @@ from linkqual.profile.limits import ALLOWED, NONE, Limit
 from linkqual.profile.limits import parse as parse_limit
 from linkqual.profile.lint import lint, rank_of
 from linkqual.profile.probe_settings import read_probes
+from linkqual.session.marking import wanted_values
 from linkqual.settings import Complaints, Listing, Section, boolean, choice, read_tree, text
 from linkqual.units import parse_ratio
 
@@ -102,6 +103,8 @@ def _objective(section: Section) -> list[tuple[Objective, Limit]]:
     source = section.get("source", text, "")
     if limit is None or statistic is None:
         return []
+    if metric.unit == "marking" and limit.text != NONE:
+        section.get("limit", partial(wanted_values, statistic=statistic), None)  # names of the right kind
     if not source and limit.text != NONE:
         section.complain("source", "is missing: a limit names where it comes from", "a clause, a contract, a reasoning")
     base = Objective(

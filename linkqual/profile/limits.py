@@ -4,6 +4,7 @@
     rtt_budget · 1.2 x rtt_budget             a fact of the line, with a factor
     95 % of goodput · 95 % of cir             a share of a fact of the line
     rtt_budget or 5 ms                        the fact when known, else the value
+    keep all · keep EF, AF41                  markings that must arrive as they were sent
     none                                      measured and shown, never judged
 
 Facts: `rtt_budget` (contracted round trip), `cir` (contracted rate of that direction) and `goodput` (the TCP payload the
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 from linkqual.errors import InputError
 from linkqual.model import Direction, Link
+from linkqual.session.marking import wanted
 from linkqual.stats.throughput import header_goodput
 from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_rate_bps, parse_ratio
 
@@ -33,6 +35,7 @@ ALLOWED = {
     "ns": "a duration such as 12 ms, 'rtt_budget', '1.2 x rtt_budget', 'rtt_budget or 5 ms', or none",
     "bit/s": "a rate such as 9 Gbit/s, '95 % of goodput', '95 % of cir', '95 % of goodput or 900 Mbit/s', or none",
     "ratio": "a ratio such as 1e-5 or 0.1 %, or none",
+    "marking": "keep all, keep EF, AF41 (or ECT(0), CE), or none",
 }
 
 
@@ -47,10 +50,13 @@ class Limit:
 
 
 def parse(text: str, unit: str) -> Limit:
-    """A limit of a metric in `unit` ("ns", "bit/s", "ratio"); InputError says what is wrong and what is allowed."""
+    """A limit of a metric in `unit` ("ns", "bit/s", "ratio", "marking"); InputError says what is wrong and what is allowed."""
     words = " ".join(text.split())
     if words == NONE:
         return Limit(NONE)
+    if unit == "marking":
+        wanted(words)
+        return Limit(words, value=0)
     first, _, fallback = words.partition(" or ")
     term = _TERM.match(first)
     if term is None:

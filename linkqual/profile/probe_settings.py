@@ -10,7 +10,7 @@ from linkqual.model import Json
 from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Section, choice, whole
 from linkqual.units import NS_PER_S, parse_duration_ns, parse_packet_rate, parse_size_bytes
-from linkqual.wire.codepoints import parse_dscp
+from linkqual.wire.codepoints import parse_dscp, parse_ecn
 
 STAMP_BYTES = 64  # 44 of RFC 8762 and 20 of the Follow-Up Telemetry TLV (RFC 8972 section 4.7)
 MAX_PAYLOAD = 65_507
@@ -88,6 +88,13 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("dscp", "dscp", parse_dscp, 0),
         Setting("schedule", "schedule", choice(*SCHEDULES), "periodic"),
     ),
+    "marking": (
+        Setting("dscp", "dscp", parse_dscp, [0, 24, 26, 34, 46, 48], several=True),  # CS0, CS3, AF31, AF41, EF, CS6
+        Setting("ecn", "ecn", parse_ecn, [0, 1, 2, 3], several=True),
+        Setting("packets", "packets", whole(1, 1000), 20),
+        Setting("interval", "interval_ns", _between(parse_duration_ns, "1 ms", "1 s"), 5_000_000),
+        Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
+    ),
     "throughput": (
         Setting("streams", "streams", whole(1, 128), [1, 4], several=True),
         Setting("warmup", "warmup_seconds", _seconds("0 s", "60 s"), 2),
@@ -139,7 +146,7 @@ def _contradictions(section: Section, values: dict[str, Json]) -> None:
         if len(set(values["streams"])) < len(values["streams"]):
             section.complain("streams", "names a number twice", "each once")
         values["streams"] = sorted(set(values["streams"]))
-    if "interval_ns" in values and values["count"] * values["interval_ns"] > 3600 * NS_PER_S:
+    if "count" in values and values["count"] * values["interval_ns"] > 3600 * NS_PER_S:
         section.complain(
             "count", f"{values['count']} echoes at this interval take more than an hour", "a run of at most 1 h"
         )

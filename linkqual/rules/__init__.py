@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
-from linkqual.rules import notes, packets, seconds, words
+from linkqual.rules import marking, notes, packets, seconds, words
 
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
@@ -41,8 +41,12 @@ def _finding(objective: Objective, measurements: Sequence[Measurement], family: 
     if metric.probe == "throughput":
         load = seconds.heaviest(measurements, objective)
         return seconds.finding(objective, load, family) if load else _not_run(objective, metric.probe)
+    if metric.probe == "marking":
+        marked = [one for one in measurements if one.marking is not None]
+        if marked:
+            return marking.finding(objective, marked[-1])
     streams = [one for one in measurements if one.stamp is not None]
-    if streams:
+    if metric.probe == "stamp" and streams:
         return packets.finding(objective, max(streams, key=_packets), family)
     failed = [one for one in measurements if one.step.probe == metric.probe and one.fault is not None]
     if failed and failed[0].fault is not None:

@@ -8,10 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from linkqual.metrics import METRICS
-from linkqual.model import EndConditions, Finding, Measurement, Note, Outcome, Plan, StampResult, Step, Summary
-from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads
+from linkqual.model import (
+    EndConditions,
+    Finding,
+    Measurement,
+    Note,
+    Outcome,
+    Pacing,
+    Plan,
+    StampResult,
+    Step,
+    Summary,
+)
+from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads, marking
 from linkqual.stats import histogram
-from linkqual.units import format_count, format_duration, format_packet_rate
+from linkqual.units import format_count, format_duration, format_instant, format_packet_rate
 
 KEPT_PACE = 0.95  # of the planned rate
 LATE_NS = 10_000_000  # one packet in a hundred that much behind schedule: caught up in bursts
@@ -25,6 +36,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *_hosts(measurements),
         *_streams(plan, measurements),
         *crosscheck.notes(measurements),
+        *marking.notes(measurements),
         *asymmetry.notes(measurements),
         *loads.notes(plan, measurements),
         *clocks.notes(plan.objectives, measurements),
@@ -36,8 +48,8 @@ def _advisory(findings: Sequence[Finding]) -> Iterator[Note]:
     """An advisory limit that is broken is a warning and no more."""
     for finding in findings:
         if not finding.objective.required and finding.outcome is Outcome.FAIL:
-            kind = "loss" if METRICS[finding.objective.metric].unit == "ratio" else "delay"
-            kind = "throughput" if finding.objective.metric == "throughput" else kind
+            unit = METRICS[finding.objective.metric].unit
+            kind = {"ratio": "loss", "ns": "delay", "bit/s": "throughput"}.get(unit, finding.objective.metric)
             yield Note(kind, f"advisory: {finding.because}", "warn")
 
 
@@ -54,16 +66,29 @@ def _hosts(measurements: Sequence[Measurement]) -> Iterator[Note]:
 
 
 def _drops(measurement: Measurement, end: EndConditions, place: str) -> Iterator[Note]:
-    dropped = hosts.received_drops(end) + hosts.sent_drops(end)
+    own = {hosts.OWN: sum(hosts.own_socket_drops(end))}
+    dropped = {
+        name: count for name, count in (hosts.received_drops(end) | hosts.sent_drops(end) | own).items() if count
+    }
     if not dropped or measurement.stamp is None:
         return
-    which = ", ".join(f"{name} +{format_count(count)}" for name, count in sorted(end.drops.items()) if count)
+    moved = ", ".join(f"{name} +{format_count(count)}" for name, count in sorted(end.drops.items()) if count)
     way = "reverse" if place == "near" else "forward"
     lost = measurement.stamp.summary.lost_reverse if place == "near" else measurement.stamp.summary.lost_forward
-    said = f"the host of the {place} end dropped packets by itself during {measurement.step.key} ({which})"
+    said = f"the host of the {place} end dropped packets by itself during {measurement.step.key} ({moved}{_when(end)})"
     if lost:
-        said += f": up to {format_count(min(dropped, lost))} of the {format_count(lost)} {way} losses may be its own"
+        most = min(sum(dropped.values()), lost)
+        said += f": up to {format_count(most)} of the {format_count(lost)} {way} losses may be its own"
     yield Note("host", said, "warn")
+
+
+def _when(end: EndConditions) -> str:
+    """When the counters were seen to rise, by that end's clock."""
+    seen = [at_ns for at_ns, _, _ in end.drop_times]
+    if not seen:
+        return ""
+    first, last = (format_instant(at_ns)[11:19] for at_ns in (min(seen), max(seen)))
+    return f"; seen at {first} UTC" if first == last else f"; seen from {first} to {last} UTC"
 
 
 # ---- the packet stream
@@ -74,6 +99,7 @@ def _streams(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
         if measurement.stamp is not None and measurement.stamp.summary.sent:
             yield from _loss(measurement.stamp.summary)
             yield from _schedule(measurement.step, measurement.stamp)
+            yield from _bursts(measurement.stamp.summary.pacing)
             yield from _odd_packets(measurement.stamp)
             yield from _first_token(plan, measurement.stamp.summary)
 
@@ -101,9 +127,11 @@ def _loss(summary: Summary) -> Iterator[Note]:
 def _schedule(step: Step, result: StampResult) -> Iterator[Note]:
     """A rate that was planned and not sent, or kept only by catching up: the hosts' doing."""
     planned, sent = step.params.get("rate_pps") or 0, result.summary.sent
-    late = histogram.quantile(result.lateness, 0.99) or 0
+    pacing = result.summary.pacing
+    lateness = pacing.late if pacing.late.n else result.lateness
+    late = histogram.quantile(lateness, 0.99) or 0
     if result.rate_pps and result.rate_pps < KEPT_PACE * planned:
-        behind = f", the latest {format_duration(result.lateness.maximum)} behind schedule" if result.lateness.n else ""
+        behind = f", the latest {format_duration(lateness.maximum)} behind schedule" if lateness.n else ""
         said = (
             f"{format_packet_rate(result.rate_pps)} were sent where {format_packet_rate(planned)} were planned{behind}"
         )
@@ -122,6 +150,21 @@ def _schedule(step: Step, result: StampResult) -> Iterator[Note]:
             f"one packet in a hundred left this host {format_duration(late)} or more behind schedule and was caught up in a burst: "
             "a queue behind such a burst is this host's doing",
         )
+
+
+def _bursts(pacing: Pacing) -> Iterator[Note]:
+    """Packets that left closer together than the schedule and the sender's batches ask for."""
+    if not pacing.beyond:
+        return
+    lost = pacing.lost_forward + pacing.lost_reverse + pacing.lost
+    said = (
+        f"{format_count(pacing.beyond)} burst{'s' if pacing.beyond > 1 else ''} of more than {format_count(pacing.most)} packets left "
+        f"this host back to back, the longest {format_count(pacing.longest.packets)} packets in "
+        f"{format_duration(pacing.longest.end_ns - pacing.longest.start_ns)}: the sender stood still and caught up"
+    )
+    if lost:
+        said += f"; the {format_count(lost)} packet{'s' if lost > 1 else ''} lost of those cannot be laid to the line"
+    yield Note("host", said, "warn" if lost else "info")
 
 
 def _odd_packets(result: StampResult) -> Iterator[Note]:

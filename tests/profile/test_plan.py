@@ -32,7 +32,7 @@ def with_objectives(lines: str, probes: str = "") -> Profile:
 def test_the_order_of_the_steps() -> None:
     keys = [one.key for one in make(TRAINING, LINE).steps]
     loads = [f"throughput/{direction}/{streams}" for streams in (1, 4) for direction in ("forward", "reverse")]
-    assert keys == ["path", "ping", "stamp", *loads]
+    assert keys == ["path", "marking", "ping", "stamp", *loads]
 
 
 def test_limits_are_those_of_the_line() -> None:
@@ -178,7 +178,7 @@ def test_bytes_allowed_cut_the_extensions_and_nothing_else() -> None:
         (PlanOptions(packets=10, duration_ns=10**9), "a number of packets and a fixed length contradict each other"),
         (PlanOptions(skip=("iperf3",)), "no probe is called 'iperf3'"),
         (PlanOptions(only=("stamp",), skip=("stamp",)), "stamp is both asked for and skipped"),
-        (PlanOptions(skip=("path", "ping", "stamp", "throughput")), "nothing is left to measure"),
+        (PlanOptions(skip=("path", "marking", "ping", "stamp", "throughput")), "nothing is left to measure"),
     ],
 )
 def test_contradictory_options(options: PlanOptions, said: str) -> None:
@@ -190,7 +190,7 @@ def test_contradictory_options(options: PlanOptions, said: str) -> None:
 
 def test_a_skipped_probe_leaves_its_red_lines_without_data() -> None:
     plan = make(TRAINING, LINE, PlanOptions(skip=("throughput",)))
-    assert [one.key for one in plan.steps] == ["path", "ping", "stamp"]
+    assert [one.key for one in plan.steps] == ["path", "marking", "ping", "stamp"]
     assert any("throughput is not run, so there will be no data" in reason for reason in plan.reasons)
     assert limits(plan)["throughput/forward/p10"] is not None  # still asked: NO DATA, never a pass
 
@@ -229,7 +229,8 @@ def test_words_and_numbers(profile: Profile, line: Link) -> None:
     said = as_json(plan)
     assert json.loads(json.dumps(said, allow_nan=False)) == said
     assert said["bad_line_ns"] < said["good_line_ns"] < said["at_most_ns"]
-    assert {need["objective"] for need in said["red_lines"]} | set(said["not_judged"]) == set(limits(plan))
+    told = {need["objective"] for need in said["red_lines"]} | {*said["compared_at_end"], *said["not_judged"]}
+    assert told == set(limits(plan))
 
 
 def test_a_plan_sends_what_its_steps_send() -> None:
