@@ -268,6 +268,38 @@ class Pacing:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockStep:
+    """A clock was set (`stats.clock_steps`): forward delays moved by `step_ns`, reverse ones by as much the other way, round trips not.
+
+    What was sent after `last_before` and before `first_after` (sequence numbers) was sent or in flight while it happened. Offsets are
+    of the far clock against the near one, from the smallest delays beside the step, each to within half of its round trip.
+    """
+
+    last_before: int
+    first_after: int
+    before_ns: int  # when those two left, by the near end's clock
+    after_ns: int
+    offset_before_ns: int
+    offset_after_ns: int
+    round_trip_before_ns: int
+    round_trip_after_ns: int
+
+    @property
+    def step_ns(self) -> int:
+        """Of the far clock against the near one."""
+        return self.offset_after_ns - self.offset_before_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One-way delays of the packets between two steps of a clock, clock offset included."""
+
+    start_ns: int | None = None  # its first packet left
+    forward_delay: Histogram = field(default_factory=Histogram)
+    reverse_delay: Histogram = field(default_factory=Histogram)
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Counts and distributions of one packet stream. Integer counts are primary; summaries of two halves merge exactly."""
 
@@ -305,6 +337,9 @@ class Summary:
     clock_pace: float = (
         0.0  # of the far clock against the near one, taken out of the one-way `variation`, `over` and slices
     )
+    clock_steps: tuple[ClockStep, ...] = ()  # found; with `segments`: one-way results are cut there
+    segments: tuple[Segment, ...] = ()  # one more than steps, where the packets were counted a second time
+    crossed: int = 0  # in flight over a step: received, no round trip known
     forward_hops: dict[str, int] = field(default_factory=dict)  # received TTL (as text) -> packets
     reverse_hops: dict[str, int] = field(default_factory=dict)
     pacing: Pacing = field(default_factory=Pacing)
@@ -318,6 +353,18 @@ class ClockState:
     synchronised: bool = False
     error_ns: int | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFloor:
+    """What a host adds to a round trip all by itself: probes between two processes of it, over its loopback (`calibration`)."""
+
+    n: int = 0
+    rtt_p50_ns: int | None = None
+    rtt_p99_ns: int | None = None
+    rtt_max_ns: int | None = None
+    rate_pps: float = 0.0
+    why_not: str = ""  # not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +383,9 @@ class EndConditions:
     drop_times: tuple[
         tuple[int, str, int], ...
     ] = ()  # when `drops` rose: (read at, UTC of that end; counter; increase)
+    clock_before: ClockState | None = None  # before the step; `clock` is after it
+    clock_stepped_ns: int | None = None  # by which its clock was set during the step; None: not told
+    floor: HostFloor | None = None  # None: not asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +431,7 @@ class StampResult:
 
     summary: Summary
     rate_pps: float  # as sent
-    packet_bytes: int  # UDP payload
+    packet_bytes: int  # UDP payload; the largest of a mix
     timeout_ns: int
     schedule: str = "periodic"
     dscp: int = 0
@@ -390,6 +440,8 @@ class StampResult:
     decisions: tuple[Decision, ...] = ()
     stopped_by: str = ""  # "decided", "cap", "interrupted", "peer-lost", "host", "fixed length"
     family: int = 1  # red lines in the family (Bonferroni on the FAIL side)
+    mix: tuple[tuple[int, int], ...] = ()  # (packet_bytes, weight) of packets of several sizes
+    far_end: str = "agent"  # or of a reflector that is not ours: "stateful", "stateless", "unknown" (it never answered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,14 @@ class _NoPackets:
 
 
 @dataclass(frozen=True, slots=True)
+class Reflector:
+    """A STAMP or TWAMP-Light reflector that is not ours. `key`: of authenticated mode, empty without."""
+
+    port: int
+    key: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Bench:
     """The two ends of a measurement. Every callback may be left out: the probe then measures without keeping or telling."""
 
@@ -61,6 +69,7 @@ class Bench:
     near_address: str = ""  # "": let the kernel choose
     family: int = socket.AF_INET
     control: Control | None = None
+    reflector: Reflector | None = None  # what answers at the far end where there is no agent
     objectives: tuple[Objective, ...] = ()
     link: Link = field(default_factory=Link)
     family_size: int = 1  # red lines judged together (Bonferroni on the FAIL side)

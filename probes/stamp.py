@@ -16,7 +16,8 @@ from linkqual.model import Conditions, EndConditions, Fault, Histogram, Measurem
 from linkqual.net.sender import Sender
 from linkqual.probes.backlog import Backlog
 from linkqual.probes.bench import Bench, fault_of
-from linkqual.probes.streams import AgentStream, Stream, far_fault, socket_drops
+from linkqual.probes.foreign import ReflectorStream
+from linkqual.probes.streams import AgentStream, Stream, counted, far_fault, socket_drops
 from linkqual.units import NS_PER_S
 
 _DIED = Fault("host", "the sending process of this host ended by itself", "see what it wrote, and report it")
@@ -47,6 +48,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
         summary=replace(stream.summarizer.summary(), late=report.get("late", 0)),
         rate_pps=report.get("rate_pps") or float(step.params["rate_pps"]),  # none stated: at most what was planned
         packet_bytes=step.params["packet_bytes"],
+        mix=tuple((size, weight) for size, weight in step.params.get("mix") or ()),
+        far_end=stream.kind,
         timeout_ns=step.params["timeout_ns"],
         schedule=step.params.get("schedule", "periodic"),
         dscp=step.params.get("dscp", 0),
@@ -67,6 +70,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
 
 
 def _open(step: Step, bench: Bench) -> Stream | Fault:
+    if bench.reflector is not None:
+        return ReflectorStream(**Stream.common(step, bench), reflector=bench.reflector)
     if bench.control is None:
         return _NO_AGENT
     try:
@@ -113,6 +118,7 @@ def _near_conditions(report: dict[str, Any]) -> EndConditions:
         stamps={stamp: source for stamp, source in stamps.items() if source},
         receive_buffer_bytes=report.get("receive_buffer_bytes"),
         drops=socket_drops(report),
+        counters=counted(report),
         notes=_unsent(report),
     )
 

@@ -31,6 +31,10 @@ _LOST = {
     "peer-lost": "the agent at the far end has gone away",
     SILENT: "the line went silent: neither probes nor the control channel get through",
 }
+_COUNTED = {  # of `session.sender.SenderCounters` and `session.reflector.ReflectorCounters`
+    "sent", "unsent", "received", "late", "late_copies", "forward_copies", "reverse_copies", "malformed", "unknown",
+    "answered", "unanswered", "foreign", "wrong_key", "wrong_ssid", "replayed", "over_cap", "duplicates", "queue_refusals",
+}  # fmt: skip
 _RESTART = "see what the agent wrote, start it again, and run the test again"
 
 
@@ -77,6 +81,11 @@ class Stream(ABC):
     @abstractmethod
     def far_conditions(self, far: dict[str, Any], report: dict[str, Any]) -> EndConditions:
         """The far end, from what `finish` and the sender's report say."""
+
+    @property
+    def kind(self) -> str:
+        """What answers there, as `StampResult.far_end` says it."""
+        return "agent"
 
     @abstractmethod
     def refused(self) -> Fault:
@@ -223,7 +232,10 @@ class AgentStream(Stream):
             late_read = counters.get("unstamped", 0) >= max(1, counters.get("answered", 0))
             stamps = {"T2": "user" if late_read else "kernel", "T3": "kernel" if self.far_stamped else "user"}
         return EndConditions(
-            stamps=stamps, receive_buffer_bytes=counters.get("receive_buffer_bytes"), drops=socket_drops(counters)
+            stamps=stamps,
+            receive_buffer_bytes=counters.get("receive_buffer_bytes"),
+            drops=socket_drops(counters),
+            counters=counted(counters),
         )
 
     def refused(self) -> Fault:
@@ -233,7 +245,16 @@ class AgentStream(Stream):
 
 def socket_drops(said: dict[str, Any]) -> dict[str, int]:
     """What a socket of ours dropped, by the name `rules.hosts` looks for."""
-    return {"socket_drops": said["socket_drops"]} if said.get("socket_drops") else {}
+    return {"socket_drops": said["socket_drops"]} if isinstance(said.get("socket_drops"), int) else {}
+
+
+def counted(said: dict[str, Any]) -> dict[str, int]:
+    """What became of packets, as the process at one end counted them: `model.EndConditions.counters`."""
+    found = {name: int(said[name]) for name in sorted(_COUNTED & said.keys()) if isinstance(said[name], int)}
+    refusals = said.get("refusals")
+    if isinstance(refusals, dict):
+        found["queue_refusals"] = int(refusals.get("ENOBUFS", 0))
+    return found
 
 
 def without(fault: Fault, forgotten: int) -> Fault:

@@ -112,6 +112,7 @@ class SenderSession:
         self._column = self._ring.columns
         self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
         self._next_far = 0
+        self._far_said: dict[str, int] = {}  # Error Estimate and SSID of a foreign reflector's last reply
         self._residence = 0  # how long the far end held the last reply
         self._stamped = (int(Stamp.T2_KERNEL) if settings.far_kernel else 0) | _T4  # of a reply with a kernel RX stamp
         self._next_arrival = 0
@@ -198,6 +199,8 @@ class SenderSession:
                 return
             replies, back = replies.pick(open_), back[open_]
         seqs = self.next_seq - back
+        if not self.settings.far_kernel:
+            self._far_said = {name: int(replies.rows[name][-1]) for name in ("error", "ssid")}
         far = self._unwrap_far(replies.rows["sequence"])
         self._next_far = max(self._next_far, int(far.max()) + 1)
         instants = self._instants(replies.rows)
@@ -371,5 +374,6 @@ class SenderSession:
         records["stamps"][told] |= _T3
 
     def figures(self) -> dict[str, Json]:
-        """The counters by name, and under `told` what the far end said in its TLVs."""
-        return asdict(self.counters) | {"told": self._tails.told() if self._tails is not None else {}}
+        """The counters by name, under `told` what the far end said in its TLVs, under `far_said` a foreign one's other fields."""
+        told = self._tails.told() if self._tails is not None else {}
+        return asdict(self.counters) | {"told": told, "far_said": self._far_said}

@@ -94,6 +94,8 @@ DOCUMENT = Qualification(
                 decisions=(Decision("loss_ratio/forward/ratio", Outcome.PASS, 332_858, 0, 0, 1.0, "no loss event"),),
                 stopped_by="decided",
                 family=2,
+                mix=((64, 7), (100, 4)),
+                far_end="stateful",
             ),
             conditions=Conditions(
                 EndConditions(

@@ -1,0 +1,175 @@
+"""STAMP against a reflector that is not ours: a router's, or another program's, of STAMP or TWAMP-Light (RFC 8762, RFC 5357). Floor 4.
+
+There is nobody to ask there. What its replies say is all there is: their numbers give losses a direction where it is stateful,
+their stamps are its own, and its clock is as good as it says.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from linkqual.errors import WireError
+from linkqual.model import EndConditions, Fault
+from linkqual.net.sender import SenderConfig
+from linkqual.probes.bench import Reflector
+from linkqual.probes.streams import SILENCE_NS, SILENT, Stream, without
+from linkqual.records import Fate
+from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, Numbers
+from linkqual.units import format_duration
+from linkqual.wire.pairing import join_host_port
+from linkqual.wire.stamp import Mode
+from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
+from linkqual.wire.tlv_values import TimestampMethod
+
+if TYPE_CHECKING:
+    from linkqual.records import Records
+
+_CLOSING = 16  # packets sent after those that count: their replies tell what became of the last ones that do
+_ASKS = ("direct_measurement", "timestamp_information")
+_SSID = 1
+_METHODS = {
+    TimestampMethod.HARDWARE: "hardware",
+    TimestampMethod.SOFTWARE: "user",
+    TimestampMethod.CONTROL_PLANE: "user",
+}
+_HELPS = (
+    "see that a STAMP or TWAMP-Light reflector runs there for this address and port (and with this key, if it is given one), "
+    "and that UDP passes both ways"
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class ReflectorStream(Stream):
+    """Packets answered by a reflector of others."""
+
+    reflector: Reflector
+    numbers: Numbers = field(default_factory=Numbers)
+    answered: bool = False
+
+    def settings(self) -> SenderConfig:
+        """See Stream."""
+        return SenderConfig(
+            port=self.reflector.port,
+            ssid=_SSID,
+            packets=None if self.step.packets is None else self.step.packets + _CLOSING,
+            first_seq=FIRST_SEQ,
+            far_kernel=False,
+            key=self.reflector.key.hex(),
+            tlvs=_ASKS if self._has_room() else (),
+            **self.sent(),
+        )
+
+    def _has_room(self) -> bool:
+        """For what is asked for besides Follow-Up Telemetry."""
+        return smallest(self.step.params) >= least_bytes(bool(self.reflector.key))
+
+    def take(self, rows: Records) -> None:
+        """See Stream."""
+        now = time.monotonic_ns()
+        if (rows["fate"] == Fate.RECEIVED).any():
+            self.heard_ns, self.answered = now, True
+        elif not self.answered and now - self.heard_ns > SILENCE_NS + self.step.params["timeout_ns"]:
+            self.fault = self._no_answer()
+        self.count(self.numbers.take(rows))
+        self.tell()
+
+    def finish(self) -> dict[str, Any]:
+        """See Stream. The tail after the last reply has no direction; a long one may be the far end's end and is left out."""
+        rows, tail = self.numbers.close()
+        rest = np.concatenate([rows, tail])
+        rest = rest[: max(0, len(rest) - _CLOSING)] if self.step.packets is not None else rest
+        if not self.answered:
+            self.fault = self.fault or self._no_answer()
+        elif _span_ns(tail) > SILENCE_NS:
+            forgotten = max(0, len(rest) - len(rows))
+            rest = rest[: len(rows)]
+            said = (
+                "the reflector at the far end fell silent: it, the line, or a filter on the way; nobody there can tell"
+            )
+            self.fault = self.fault or without(Fault(SILENT, said, _HELPS), forgotten)
+        self.count(rest)
+        return {}
+
+    @property
+    def kind(self) -> str:
+        """See Stream."""
+        return self.numbers.kind
+
+    def far_conditions(self, far: dict[str, Any], report: dict[str, Any]) -> EndConditions:
+        """See Stream."""
+        if not self.answered:
+            return EndConditions()
+        told = report.get("told", {}).get("timestamp_information", {})
+        methods = (told.get("method_in"), told.get("method_out"))
+        stamps = {name: _METHODS.get(method, "user") for name, method in zip(("T2", "T3"), methods, strict=True)}
+        if self.far_stamped:
+            stamps["T3"] = "kernel"
+        return EndConditions(host=self._name(), stamps=stamps, notes=tuple(self._notes(report, stamps)))
+
+    def _notes(self, report: dict[str, Any], stamps: dict[str, str]) -> list[str]:
+        kinds = {
+            STATEFUL: "it numbers its replies itself (stateful), so losses have a direction up to its last reply",
+            STATELESS: "it copies our numbers (stateless), so losses have no direction, nor have duplicates and reordering",
+        }
+        said = report.get("far_said", {})
+        notes = [f"a reflector that is not ours, {self._name()}: {kinds[self.numbers.kind]}"]
+        if stamps != {"T2": "hardware", "T3": "hardware"}:
+            notes.append(
+                "its stamps are its own and may lie beside the moments on the wire: what it takes between its stamps and the wire is in "
+                "every delay, so the line's own delay and jitter are at most what is shown"
+            )
+        notes += _clock(said.get("error", 0))
+        if said.get("ssid") == 0:
+            notes.append("it gives no SSID back: plain RFC 8762 or TWAMP-Light, without the TLVs of RFC 8972")
+        if self.numbers.carried:
+            notes.append(
+                f"up to {abs(self.numbers.carried):,} losses may have been given the wrong direction: packets overtook each other"
+            )
+        if report.get("wrong_key"):
+            notes.append(f"{report['wrong_key']:,} replies were not signed with the key and were not read")
+        return notes
+
+    def _name(self) -> str:
+        return join_host_port(self.bench.peer_address, self.reflector.port)
+
+    def _no_answer(self) -> Fault:
+        return Fault("unreachable", f"{self._name()} answers no probe", _HELPS)
+
+    def refused(self) -> Fault:
+        """See Stream."""
+        return Fault(
+            "unreachable", f"nothing listens at UDP port {self.reflector.port} of {self.bench.peer_address}", _HELPS
+        )
+
+
+def least_bytes(authenticated: bool) -> int:
+    """Octets of the smallest packet with room for every TLV that is asked for."""
+    mode = Mode.AUTHENTICATED if authenticated else Mode.UNAUTHENTICATED
+    return mode.follow_up_bytes + (4 + 12) + (4 + 4)
+
+
+def smallest(params: dict[str, Any]) -> int:
+    """Octets of the smallest packet of a step."""
+    return min((size for size, _ in params.get("mix") or ()), default=params["packet_bytes"])
+
+
+def _span_ns(rows: Records) -> int:
+    sent = rows["sent_ns"][rows["fate"] != Fate.UNSENT]
+    return int(sent[-1] - sent[0]) if len(sent) else 0
+
+
+def _clock(error: int) -> list[str]:
+    """What it says of its clock in the Error Estimate (RFC 4656 section 4.1.2)."""
+    try:
+        estimate = ErrorEstimate.from_wire(error)
+    except WireError:
+        return []
+    form = "PTP" if estimate.form is TimestampFormat.PTP else "NTP"
+    held = "is held to UTC" if estimate.synchronised else "is not synchronised"
+    return [
+        f"it stamps in {form} format and says that its clock {held} (error estimate {format_duration(estimate.error_ns)})"
+    ]
