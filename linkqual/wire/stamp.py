@@ -108,7 +108,8 @@ _RECEIVED_FIELDS: dict[Mode, tuple[_Field, ...]] = {
         ("sender_ttl", "u1", 80),
     ),
 }
-_REFLECTOR_MBZ = {
+SENDER_MBZ = {_PLAIN: (slice(16, 44),), _SIGNED: (slice(4, 16), slice(28, 96))}
+REFLECTOR_MBZ = {
     _PLAIN: (slice(38, 40), slice(41, 44)),
     _SIGNED: (slice(4, 16), slice(28, 32), slice(40, 48), slice(52, 64), slice(74, 80), slice(81, 96)),
 }
@@ -226,7 +227,7 @@ def reflect(
     rows["error"] = error.to_wire()
     rows["receive_timestamp"] = receive_timestamp
     rows["sender_ttl"] = ttl
-    for octets in _REFLECTOR_MBZ[mode]:
+    for octets in REFLECTOR_MBZ[mode]:
         buffer[..., octets] = 0
     headers = _own_headers(mode, buffer.shape[-1])
     if headers:

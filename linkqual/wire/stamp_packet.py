@@ -13,7 +13,7 @@ from linkqual.wire import timestamp
 from linkqual.wire.stamp import SENDER, Mode
 from linkqual.wire.timestamp import DEFAULT_NEAR_NS, ErrorEstimate
 
-_REFLECTOR = {
+REFLECTOR = {
     Mode.UNAUTHENTICATED: struct.Struct("!IQHHQIQH2xB3x"),
     Mode.AUTHENTICATED: struct.Struct("!I12xQHH4xQ8xI12xQH6xB31x"),
 }
@@ -61,7 +61,7 @@ class ReflectorPacket:
     def encode(self, mode: Mode = Mode.UNAUTHENTICATED) -> bytes:
         """At least the mode's base packet; in authenticated mode its HMAC is zero, `stamp_auth` fills it."""
         form = self.error.form
-        base = _REFLECTOR[mode].pack(
+        base = REFLECTOR[mode].pack(
             self.sequence,
             timestamp.encode(self.timestamp_ns, form),
             self.error.to_wire(),
@@ -78,7 +78,7 @@ class ReflectorPacket:
     def decode(cls, data: bytes, near_ns: int = DEFAULT_NEAR_NS, mode: Mode = Mode.UNAUTHENTICATED) -> ReflectorPacket:
         """Raises WireError when it is too short, or an Error Estimate or a PTP timestamp is not valid. Verifies no HMAC."""
         _check_length(data, "Session-Reflector", mode)
-        sequence, t3, error, ssid, t2, sender_sequence, t1, sender_error, ttl = _REFLECTOR[mode].unpack_from(data)
+        sequence, t3, error, ssid, t2, sender_sequence, t1, sender_error, ttl = REFLECTOR[mode].unpack_from(data)
         ours, theirs = ErrorEstimate.from_wire(error), ErrorEstimate.from_wire(sender_error)
         return cls(
             sequence=sequence,
