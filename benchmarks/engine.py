@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How good the probe engine is, beside its peers, on one bare veth pair between two namespaces of its own.
+"""How good the probe engine is, beside its peers, between two hosts in namespaces of their own. docs/benchmarks.md explains every row.
 
     benchmarks/engine.py [--packets 10000] [--rounds 3] [--quick] [--json]
 
-Every figure is the median over interleaved rounds: this host's speed drifts, only figures of one batch compare. Needs root or user
-namespaces. A peer that is not installed is null. `--json`: one object on the last line.
+The rounds are interleaved: this host's speed drifts, only figures of one batch compare, so read the ratios. Needs root or user
+namespaces. A peer that is not installed is null. `--json`: one object on the last line. Five minutes; `--quick`: a quarter of one.
 """
 
 from __future__ import annotations
@@ -12,242 +12,263 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
+import chain
 import numpy as np
+import peers
+import report
+from peers import Figures, quantiles
+from topology import Hosts
 
 from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.records import Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps
-from linkqual.stats.confidence import ratio_upper
+from linkqual.stats.boundaries import pass_after
+from linkqual.stats.confidence import trials_to_prove
+from linkqual.stats.histogram import quantile
+from linkqual.units import NS_PER_S
 
-NEAR, FAR = "10.91.0.1", "10.91.0.2"
 MS = 1_000_000
-Figures = dict[str, float]
+LIMIT, MOST_LOST = 1e-5, 3  # what is to be certified, and in spite of how many losses
+WINDOWS = (128, 256, 512)
+LADDER = (5, 10, 20, 50, 100, 150, 200, 300)  # kpps asked of one-way senders, one second each
+REACHED = 0.9  # of the rate asked, to count as reached
+NOISY = 0.5  # load average above which the neighbours are measured too
+Answer = dict[str, Any]
 
 
-class Pair:
-    """Two namespaces and a veth pair; gone with the processes that hold them."""
-
-    def __init__(self) -> None:
-        user = () if os.geteuid() == 0 else ("-Ur",)
-        self._holders = [self._hold("unshare", *user)]
-        inside = () if os.geteuid() == 0 else ("-U", "--preserve-credentials")
-        self.near = ("nsenter", "-t", str(self._holders[0].pid), *inside, "-n")
-        self._holders.append(self._hold(*self.near, "unshare"))
-        self.far = ("nsenter", "-t", str(self._holders[1].pid), *inside, "-n")
-        far_pid = str(self._holders[1].pid)
-        self.run(self.near, "ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", far_pid)
-        for where, device, address in ((self.near, "near", NEAR), (self.far, "far", FAR)):
-            self.run(where, "ip", "address", "add", f"{address}/24", "dev", device)
-            self.run(where, "ip", "link", "set", device, "up")
-
-    @staticmethod
-    def _hold(*command: str) -> subprocess.Popen[bytes]:
-        holder = subprocess.Popen([*command, "-n", "sleep", "3600"])
-        while holder.poll() is None:
-            with open(f"/proc/{holder.pid}/comm") as comm:
-                if comm.read().strip() == "sleep":
-                    return holder
-            time.sleep(0.01)
-        sys.exit("no namespaces here: run as root, or allow user namespaces")
-
-    @staticmethod
-    def run(where: tuple[str, ...], *command: str, timeout: float = 120) -> str:
-        return subprocess.run([*where, *command], capture_output=True, text=True, timeout=timeout, check=False).stdout
-
-    def serve(self, *command: str) -> subprocess.Popen[bytes]:
-        server = subprocess.Popen([*self.far, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(0.5)
-        return server
-
-    def close(self) -> None:
-        for holder in self._holders:
-            holder.kill()
-            holder.wait()
+# ---- one session of linkqual
 
 
-def engine(pair: Pair, **settings: Any) -> Figures:
-    """One session: rtt_us quantiles by four kernel stamps, rate reached, own loss, CPU seconds a million packets of both ends."""
-    reflector = Reflector.start(ReflectorConfig(FAR, NEAR, ssid=1, max_pps=10**7), launcher=pair.far)
-    config = SenderConfig(FAR, reflector.port, ssid=1, far_buffer_bytes=reflector.receive_buffer_bytes, **settings)
-    with Sender.start(config, launcher=pair.near) as sender:
+def session(hosts: Hosts, *, witness: bool = False, marks: tuple[int, ...] = (), **settings: Any) -> Answer:
+    """RTT quantiles in us by four kernel stamps, rate reached, own loss, CPU (s a million) and memory of both ends.
+
+    `witness`: a capture at both ends too. `marks`: numbers of packets; `left_s` says how long after the first each of them left.
+    """
+    config = ReflectorConfig(hosts.far_address, hosts.near_address, ssid=1, max_pps=10**7)
+    reflector = Reflector.start(config, launcher=hosts.far)
+    wanted = SenderConfig(
+        hosts.far_address, reflector.port, ssid=1, far_buffer_bytes=reflector.receive_buffer_bytes, **settings
+    )
+    seen = chain.watched(hosts, reflector.port, wanted.packet_bytes) if witness else None
+    with seen[0] if seen else ExitStack(), Sender.start(wanted, launcher=hosts.near) as sender:
         before = reflector.counters()["cpu_ns"]
-        records = np.concatenate(list(sender.chunks()))
+        chunks, memory = [], {"near": 0.0, "far": 0.0}
+        for records in sender.chunks():
+            chunks.append(records)
+            memory = {"near": peak_mb(sender.pid) or memory["near"], "far": peak_mb(reflector.pid)}
         report = sender.report()
     final = reflector.stop()
+    records = np.concatenate(chunks)
     apply_far_stamps(records, final["stamps"])
     whole = records[(records["fate"] == Fate.RECEIVED) & (records["stamps"] == Stamp.ALL_KERNEL)]
     rtt = (whole["received_ns"] - whole["sent_ns"]) - (whole["far_sent_ns"] - whole["far_received_ns"])
-    p50, p99, p99_9 = (float(np.percentile(rtt, q)) / 1000 for q in (50, 99, 99.9))
     sent = report["sent"]
-    return {
-        "p50": p50,
-        "p99": p99,
-        "p99_9": p99_9,
+    answer = {
+        **(quantiles((rtt / 1000).tolist()) or {}),
         "kpps": report["rate_pps"] / 1000,
-        "seconds": sent / report["rate_pps"],
         "own_loss": sent - report["received"],
         "unstamped": len(records) - len(whole),
         "near": report["loop_cpu_ns"] / sent / 1000,
         "far": (final["counters"]["cpu_ns"] - before) / sent / 1000,
-        "lateness_p50_us": _lateness(report),
+        "late_p50_us": (quantile(report["lateness"], 0.5) or 0) / 1000,
+        "memory_near_mb": memory["near"],
+        "memory_far_mb": memory["far"],
+    }
+    if seen:
+        answer["witness_p50"] = float(np.median(chain.round_trips(seen[1], seen[2]))) / 1000
+    left = {n: float(records["sent_ns"][n - 1] - records["sent_ns"][0]) / NS_PER_S for n in marks if n <= len(records)}
+    return answer | {"left_s": left}
+
+
+def peak_mb(pid: int) -> float:
+    """Largest RSS of a process so far, in MB; 0.0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM")), 0.0)
+    except OSError:
+        return 0.0
+
+
+def numpy_mb() -> float:
+    """Peak RSS of a Python that has imported numpy and nothing else."""
+    show = "import numpy; print(next(l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')))"
+    return int(subprocess.run([sys.executable, "-c", show], capture_output=True, check=True).stdout) / 1024
+
+
+# ---- the parts
+
+
+def floor(asked: argparse.Namespace, hosts: Hosts, names: list[str]) -> dict[str, list[Answer | None]]:
+    """Round trips at 1 kpps of linkqual and every peer, and linkqual's rates, round after round."""
+    runs: dict[str, list[Answer | None]] = {}
+    for number in range(asked.rounds):
+        say(asked, f"round {number + 1} of {asked.rounds}")
+        runs.setdefault("linkqual", []).append(session(hosts, rate_pps=1000, packets=asked.packets))
+        for name in names:
+            runs.setdefault(name, []).append(peers.ROUND_TRIP[name](hosts, asked.packets))
+        runs.setdefault("20k", []).append(session(hosts, rate_pps=20_000, packets=asked.many // 3))
+        for key, settings in (("open", {"rate_pps": 100_000}), ("closed", {"rate_pps": 0, "window": WINDOWS[-1]})):
+            runs.setdefault(key, []).append(session(hosts, packets=asked.many, timeout_ns=500 * MS, **settings))
+    return runs
+
+
+def chained(asked: argparse.Namespace, direct: Hosts) -> Answer | None:
+    """Medians in us of both topologies, by linkqual and by the witness, of the same packets."""
+    if not chain.available():
+        return None
+    say(asked, "three routers, with a capture as witness")
+    found: list[Answer] = []
+    with Hosts(routers=3) as routed:
+        for _ in range(asked.rounds):
+            each: Answer = {}
+            for name, hosts in (("direct", direct), ("routed", routed)):
+                run = session(hosts, witness=True, rate_pps=1000, packets=asked.chain)
+                each |= {f"linkqual_{name}_us": run["p50"], f"witness_{name}_us": run["witness_p50"]}
+                if shutil.which("ping") and (pinged := peers.ping(hosts, asked.chain)):
+                    each[f"ping_{name}_us"] = pinged["p50"]
+            found.append(each)
+    answer = middle(found)
+    assert answer is not None
+    for who in ("linkqual", "witness", "ping"):
+        ends = [answer.get(f"{who}_{name}_us") for name in ("routed", "direct")]
+        answer[f"{who}_added_us"] = None if None in ends else round(ends[0] - ends[1], 3)
+    answer["error"] = round(answer["linkqual_added_us"] / answer["witness_added_us"] - 1, 4)
+    return answer
+
+
+def certifying(asked: argparse.Namespace, hosts: Hosts) -> Answer:
+    """Seconds of sending at 100 kpps until loss <= 1e-5 is proven at 95 % with 0 to 3 packets lost.
+
+    "fixed": a run whose length was set before; "looking": a run that looks after every packet and ends as soon as it may.
+    """
+    counts = {
+        "fixed": [trials_to_prove(LIMIT, lost) for lost in range(MOST_LOST + 1)],
+        "looking": [pass_after(LIMIT, lost) for lost in range(MOST_LOST + 1)],
+    }
+    say(asked, "certifying")
+    marks = tuple(n for each in counts.values() for n in each)
+    most = max(marks) if not asked.quick else counts["fixed"][0]
+    run = session(hosts, rate_pps=100_000, packets=most, timeout_ns=500 * MS, marks=marks)
+    return {
+        "packets": counts,
+        "seconds": {how: [run["left_s"].get(n, n / run["kpps"] / 1000) for n in each] for how, each in counts.items()},
+        "sent": most,
+        "own_loss": run["own_loss"],
+        "memory": {end: run[f"memory_{end}_mb"] for end in ("near", "far")},
     }
 
 
-def _lateness(report: dict[str, Any]) -> float:
-    from linkqual.stats.histogram import quantile
-
-    return (quantile(report["lateness"], 0.5) or 0) / 1000
-
-
-# ---- peers
-
-
-def _quantiles(rtts_us: list[float]) -> Figures | None:
-    if not rtts_us:
-        return None
-    return {"p50": float(np.percentile(rtts_us, 50)), "p99": float(np.percentile(rtts_us, 99))}
-
-
-def irtt(pair: Pair, packets: int) -> Figures | None:
-    server = pair.serve("irtt", "server", "-b", f"{FAR}:2112", "-i", "0", "-d", "0")
-    try:
-        seconds = f"{packets / 1000:.3f}s"
-        out = pair.run(pair.near, "irtt", "client", "-Q", "-o", "-", "-i", "1ms", "-d", seconds, f"{FAR}:2112")
-        trips = json.loads(out[out.index("{") :])["round_trips"]
-        return _quantiles([trip["delay"]["rtt"] / 1000 for trip in trips if "rtt" in trip.get("delay", {})])
-    except (ValueError, KeyError):
-        return None
-    finally:
-        server.kill()
-        server.wait()
+def ladders(asked: argparse.Namespace, hosts: Hosts, names: list[str]) -> dict[str, Answer | None]:
+    """The last step of each one-way sender before the first that lost a packet or fell short."""
+    found: dict[str, Answer | None] = {}
+    for name in names:
+        say(asked, f"one way: {name}")
+        best: peers.Run | None = None
+        for kpps in LADDER:
+            run = peers.ONE_WAY[name](hosts, kpps)
+            if run is None or run.lost or run.kpps < REACHED * kpps:
+                break
+            best = run
+        found[name] = None if best is None else {"kpps": best.kpps, "near": best.near, "far": best.far}
+    return found
 
 
-def ping(pair: Pair, packets: int) -> Figures | None:
-    out = pair.run(pair.near, "ping", "-n", "-i", "0.001", "-c", str(packets), FAR)
-    return _quantiles([float(ms) * 1000 for ms in re.findall(r"time=([\d.]+) ms", out)])
-
-
-def fping(pair: Pair, packets: int) -> Figures | None:
-    out = subprocess.run(
-        [*pair.near, "fping", "-p", "1", "-c", str(packets), FAR],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    ).stdout
-    return _quantiles([float(ms) * 1000 for ms in re.findall(r", ([\d.]+) ms \(", out)])
-
-
-def sockperf(pair: Pair, packets: int) -> Figures | None:
-    server = pair.serve("sockperf", "server", "-i", FAR, "-p", "11111")
-    try:
-        seconds = str(max(1, packets // 1000))
-        out = pair.run(
-            pair.near, "sockperf", "under-load", "-i", FAR, "-p", "11111", "--mps", "1000", "-t", seconds, "--full-rtt"
-        )
-        found = dict(re.findall(r"percentile ([\d.]+) =\s+([\d.]+)", out))
-        return {"p50": float(found["50.000"]), "p99": float(found["99.000"])} if "99.000" in found else None
-    finally:
-        server.kill()
-        server.wait()
-
-
-PEERS: dict[str, Callable[[Pair, int], Figures | None]] = {
-    "irtt": irtt,
-    "ping": ping,
-    "sockperf": sockperf,
-    "fping": fping,
-}
-
-
-def middle(results: list[Figures | None]) -> Figures | None:
-    """Median of each figure over the rounds; None when a peer gave nothing."""
+def middle(results: list[Answer | None]) -> Answer | None:
+    """Median of each figure over the rounds; None when there is none."""
     known = [result for result in results if result]
-    return {key: round(statistics.median(r[key] for r in known), 3) for key in known[0]} if known else None
+    if not known:
+        return None
+    keys = [key for key, value in known[0].items() if isinstance(value, int | float)]
+    return {key: round(statistics.median(each[key] for each in known), 3) for key in keys}
 
 
-def certify_packets(limit: float = 1e-5) -> int:
-    """Loss-free packets whose 95 % upper bound of loss is at most the limit."""
-    n = int(3 / limit) - 1000
-    while ratio_upper(0, n, 0.95) > limit:
-        n += 1
-    return n
+# ---- together
+
+
+def measure(asked: argparse.Namespace) -> Answer:
+    """Everything, as one object."""
+    load = os.getloadavg()[0]
+    if load > NOISY:
+        say(
+            asked,
+            f"noisy: load average {load:.1f} before we began; delays and rates are the neighbours' too, CPU less so",
+        )
+    if not asked.quick and (lacking := peers.missing()):
+        say(asked, f"not installed: apt-get install {' '.join(lacking)}")
+    round_trip = [] if asked.quick else [name for name in peers.ROUND_TRIP if shutil.which(name)]
+    one_way = [] if asked.quick else [name for name in peers.ONE_WAY if shutil.which(name)]
+    with Hosts() as hosts:
+        runs = floor(asked, hosts, round_trip)
+        routed = chained(asked, hosts)
+        certified = certifying(asked, hosts)
+        windows = {}
+        for window in WINDOWS[:-1] if not asked.quick else ():
+            windows[window] = session(hosts, rate_pps=0, window=window, packets=asked.many, timeout_ns=500 * MS)
+        climbed = ladders(asked, hosts, one_way)
+    figures = {name: middle(results) for name, results in runs.items()}
+    here, twenty, opened, closed = (figures[name] or {} for name in ("linkqual", "20k", "open", "closed"))
+    base = numpy_mb()
+    own = [run["own_loss"] for name in ("linkqual", "20k", "open", "closed") for run in runs[name] if run]
+    own += [run["own_loss"] for run in (certified, *windows.values())]
+    beside = {name: figures.get(name) for name in peers.ROUND_TRIP}
+    return {
+        "rtt_us": {key: here[key] for key in peers.QUANTILES},
+        "peers": beside,
+        "ratios": {name: ratios(each, here) for name, each in beside.items()},
+        "chain": routed,
+        "open_loop_kpps": opened["kpps"],
+        "closed_loop_kpps": closed["kpps"],
+        "closed_loop": {str(window): round(run["kpps"], 1) for window, run in windows.items()}
+        | {str(WINDOWS[-1]): closed["kpps"]},
+        "one_way": {name: climbed.get(name) for name in peers.ONE_WAY} | {"owping_published": peers.OWPING_PUBLISHED},
+        "own_loss": int(sum(own)),
+        "certify_s": certified["seconds"]["fixed"][0],
+        "certify": certified,
+        "cpu_s_per_million": {end: opened[end] for end in ("near", "far")},
+        "cpu_s_per_million_closed": {end: closed[end] for end in ("near", "far")},
+        "rate_20k": {key: twenty[key] for key in ("kpps", "p50", "p99", "near", "far")},
+        "departure_late_us_p50": here["late_p50_us"],
+        "memory_mb_above_numpy": {end: round(certified["memory"][end] - base, 1) for end in ("near", "far")},
+        "load_average": round(load, 2),
+        "rounds": asked.rounds,
+        "packets": asked.packets,
+    }
+
+
+def ratios(peer: Figures | None, here: Answer) -> Figures | None:
+    """How many times linkqual's figure a peer's is."""
+    return {key: round(value / here[key], 1) for key, value in peer.items() if here.get(key)} if peer else None
 
 
 def main() -> None:
+    """Read the options, measure, print."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--packets", type=int, default=10_000, help="probes at 1 kpps, a round (default: %(default)s)")
     options.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default: %(default)s)")
-    options.add_argument("--quick", action="store_true", help="one round, 2000 probes, no peers")
+    options.add_argument("--quick", action="store_true", help="one short round, no peers")
     options.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     asked = options.parse_args()
-    rounds, packets = (1, 2000) if asked.quick else (asked.rounds, asked.packets)
-    peers = [] if asked.quick else [name for name in PEERS if shutil.which(name)]
-    certify = certify_packets()
-    runs: dict[str, list[Figures | None]] = {}
-    pair = Pair()
-    try:
-        for number in range(rounds):
-            say(asked, f"round {number + 1} of {rounds}")
-            runs.setdefault("floor", []).append(engine(pair, rate_pps=1000, packets=packets))
-            for name in peers:
-                runs.setdefault(name, []).append(PEERS[name](pair, packets))
-            runs.setdefault("20k", []).append(engine(pair, rate_pps=20_000, packets=100_000))
-            runs.setdefault("open", []).append(engine(pair, rate_pps=100_000, packets=certify, timeout_ns=500 * MS))
-            runs.setdefault("closed", []).append(
-                engine(pair, rate_pps=0, window=512, packets=certify, timeout_ns=500 * MS)
-            )
-    finally:
-        pair.close()
-    figures = {name: middle(results) for name, results in runs.items()}
-    floor, twenty, opened, closed = (figures[name] or {} for name in ("floor", "20k", "open", "closed"))
-    answer = {
-        "rtt_us": {key: floor[key] for key in ("p50", "p99", "p99_9")},
-        "peers": {name: figures.get(name) for name in PEERS},
-        "open_loop_kpps": opened["kpps"],
-        "closed_loop_kpps": closed["kpps"],
-        "own_loss": int(
-            sum(run["own_loss"] for name in ("floor", "20k", "open", "closed") for run in runs[name] if run)
-        ),
-        "certify_s": opened["seconds"],
-        "cpu_s_per_million": {"near": opened["near"], "far": opened["far"]},
-        "rate_20k": {key: twenty[key] for key in ("kpps", "p50", "p99", "near", "far")},
-        "departure_lateness_us_p50": floor["lateness_p50_us"],
-        "rounds": rounds,
-    }
-    show(answer)
+    asked.many, asked.chain = trials_to_prove(LIMIT), 3000
+    if asked.quick:
+        asked.rounds, asked.packets, asked.many, asked.chain = 1, 1500, 100_000, 800
+    answer = measure(asked)
+    for line in report.lines(answer):
+        print(line)
     if asked.json:
         print(json.dumps(answer))
 
 
 def say(asked: argparse.Namespace, text: str) -> None:
+    """Progress, out of the way of the object."""
     print(text, file=sys.stderr if asked.json else sys.stdout, flush=True)
-
-
-def show(answer: dict[str, Any]) -> None:
-    rtt = answer["rtt_us"]
-    print(
-        f"RTT at 1 kpps, four kernel stamps   p50 {rtt['p50']:8.2f} us   p99 {rtt['p99']:8.2f} us   p99.9 {rtt['p99_9']:.2f} us"
-    )
-    for name, figures in answer["peers"].items():
-        line = f"p50 {figures['p50']:8.2f} us   p99 {figures['p99']:8.2f} us" if figures else "not measured"
-        print(f"  {name:<34}{line}")
-    cpu = answer["cpu_s_per_million"]
-    print(
-        f"open loop, 100 kpps asked: {answer['open_loop_kpps']:.1f} kpps reached; closed loop: {answer['closed_loop_kpps']:.1f} kpps"
-    )
-    print(f"loss of its own: {answer['own_loss']}; time to certify loss <= 1e-5 at 95 %: {answer['certify_s']:.2f} s")
-    print(f"CPU s per million packets: near {cpu['near']:.1f}, far {cpu['far']:.1f}")
 
 
 if __name__ == "__main__":
