@@ -48,6 +48,7 @@ class ReflectorStream(Stream):
 
     reflector: Reflector
     numbers: Numbers = field(default_factory=Numbers)
+    begun: bool = False
     answered: bool = False
 
     def settings(self) -> SenderConfig:
@@ -70,6 +71,8 @@ class ReflectorStream(Stream):
     def take(self, rows: Records) -> None:
         """See Stream."""
         now = time.monotonic_ns()
+        if not self.begun:
+            self.heard_ns, self.begun = now, True
         if (rows["fate"] == Fate.RECEIVED).any():
             self.heard_ns, self.answered = now, True
         elif not self.answered and now - self.heard_ns > SILENCE_NS + self.step.params["timeout_ns"]:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import struct
+import threading
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linkqual.model import Measurement, Step
+from linkqual.probes import foreign
+from linkqual.probes import stamp as stamp_probe
+from linkqual.probes.bench import Bench, Reflector
 from linkqual.records import ABSENT, Fate, Records, empty_records
 from linkqual.session import attribution
 from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, UNTOLD, Numbers
+from linkqual.session.mix import Mix
 
 
 def far_end(order: list[int], answered: list[bool], first: int = 0) -> dict[int, int]:
@@ -120,3 +132,147 @@ def test_an_outage_longer_than_what_is_held_stays_without_a_direction(monkeypatc
     assert counts(done)[2] >= 600
     assert sum(counts(done)) == 1601
     assert not len(tail)
+
+
+# ---- whole sessions with a reflector written here, from RFC 5357 and RFC 8762 alone
+
+NTP_1900 = 2_208_988_800
+
+
+class TwampLight:
+    """Session-Reflector of TWAMP Light (RFC 5357 section 4.2.1 and appendix I), stateful or not, with losses made to measure.
+
+    `deaf_to`, `mute_on`: how many-th requests are lost before it, and its replies after it. It knows nothing of RFC 8972.
+    """
+
+    def __init__(
+        self,
+        *,
+        stateful: bool = True,
+        ptp: bool = False,
+        deaf_to: frozenset[int] = frozenset(),
+        mute_on: frozenset[int] = frozenset(),
+        longest: int = 9000,
+    ) -> None:
+        self.stateful, self.ptp, self.deaf_to, self.mute_on, self.longest = stateful, ptp, deaf_to, mute_on, longest
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.setsockopt(socket.IPPROTO_IP, 12, 1)  # IP_RECVTTL
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.settimeout(0.05)
+        self.port = self.socket.getsockname()[1]
+        self.lengths: list[int] = []
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+
+    def __enter__(self) -> TwampLight:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ending.set()
+        self.thread.join()
+        self.socket.close()
+
+    def stamp(self) -> bytes:
+        seconds, rest = divmod(time.time_ns(), 10**9)
+        if self.ptp:
+            return struct.pack("!II", seconds, rest)
+        return struct.pack("!II", (seconds + NTP_1900) % 2**32, (rest << 32) // 10**9)
+
+    def serve(self) -> None:
+        came, counted = 0, 0
+        while not self.ending.is_set():
+            try:
+                request, ancillary, _, sender = self.socket.recvmsg(9000, 64)
+            except TimeoutError:
+                continue
+            received, number = self.stamp(), came
+            came += 1
+            if number in self.deaf_to:
+                continue
+            self.lengths.append(len(request))
+            sequence = struct.pack("!I", counted) if self.stateful else request[:4]
+            counted += 1
+            if number in self.mute_on:
+                continue
+            ttl = ancillary[0][2][0]
+            error = b"\xc1\x05" if self.ptp else b"\x81\x05"
+            reply = sequence + self.stamp() + error + bytes(2) + received + request[:14] + bytes(2) + bytes([ttl])
+            self.socket.sendto((reply + os.urandom(9000))[: min(len(request), self.longest)], sender)
+
+
+def measured(port: int, packets: int = 300, **params: Any) -> Measurement:
+    settings = {"rate_pps": 1000, "packet_bytes": 64, "timeout_ns": 300_000_000, "enough": packets, "fixed": True}
+    span = packets * 1_000_000 + 10**9
+    step = Step("stamp", "stamp", settings | params, packets=packets, duration_ns=span, expected_ns=span)
+    return stamp_probe.measure(step, Bench("127.0.0.1", "127.0.0.1", reflector=Reflector(port)))
+
+
+THERE, BACK = frozenset({10, 11, 12, 100, 250}), frozenset({30, 200, 201, 299})
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("ptp", [False, True])
+def test_a_stateful_reflector_gives_every_loss_its_direction(ptp: bool) -> None:
+    with TwampLight(deaf_to=THERE, mute_on=BACK, ptp=ptp) as far:
+        found = measured(far.port)
+    assert found.fault is None
+    assert found.stamp is not None
+    summary = found.stamp.summary
+    assert found.stamp.far_end == STATEFUL
+    assert (summary.sent, summary.received) == (300, 300 - len(THERE) - len(BACK))
+    assert (summary.lost_forward, summary.lost_reverse, summary.lost) == (len(THERE), len(BACK), 0)
+    assert summary.forward_hops == {"255": summary.received}
+    assert summary.round_trip_delay.minimum is not None
+    assert 0 < summary.round_trip_delay.minimum < 50_000_000
+    notes = " ".join(found.conditions.far.notes)
+    assert "stateful" in notes
+    assert "no SSID back" in notes
+    assert f"stamps in {'PTP' if ptp else 'NTP'} format" in notes
+    assert found.conditions.far.stamps == {"T2": "user", "T3": "user"}
+
+
+@pytest.mark.loopback
+def test_a_stateless_reflector_knows_no_directions() -> None:
+    with TwampLight(stateful=False, deaf_to=THERE, mute_on=BACK, longest=41) as far:
+        found = measured(far.port)
+    assert found.stamp is not None
+    summary = found.stamp.summary
+    assert found.stamp.far_end == STATELESS
+    assert (summary.lost_forward, summary.lost_reverse, summary.lost) == (0, 0, len(THERE) + len(BACK))
+    assert "no direction" in " ".join(found.conditions.far.notes)
+
+
+@pytest.mark.loopback
+def test_a_mix_of_sizes_goes_out_as_drawn_and_comes_back() -> None:
+    with TwampLight() as far:
+        found = measured(far.port, rate_pps=4000, packet_bytes=1400, mix=[[64, 7], [594, 4], [1400, 1]], seed=3)
+    assert found.stamp is not None
+    assert found.stamp.summary.received == 300
+    drawn = Mix(((64, 7), (594, 4), (1400, 1)), 3)
+    assert far.lengths == drawn.sizes[drawn.kinds(FIRST_SEQ, len(far.lengths))].tolist()
+    assert len(set(far.lengths)) == 3
+
+
+@pytest.mark.loopback
+def test_a_reflector_that_falls_silent_is_no_loss_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "SILENCE_NS", 50_000_000)
+    with TwampLight(deaf_to=frozenset(range(150, 1000))) as far:
+        found = measured(far.port)
+    assert found.fault is not None
+    assert found.fault.kind == "silent"
+    assert "the 150 packets after its last reply are not counted" in found.fault.message
+    assert found.stamp is not None
+    assert (found.stamp.summary.sent, found.stamp.summary.received) == (150, 150)
+
+
+@pytest.mark.loopback
+def test_nobody_there_is_said_at_once() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    found = measured(port, packets=100_000)
+    assert found.fault is not None
+    assert found.fault.kind == "unreachable"
+    assert f"nothing listens at UDP port {port}" in found.fault.message
