@@ -16,7 +16,7 @@ from linkqual.session.sender import SenderSession
 from linkqual.wire import stamp
 from linkqual.wire.timestamp import ntp_from_ns
 
-BATCH = 64
+BATCH = 256  # packets at most in one call: the closed loop's, where each shares the cost of the call
 _SEQUENCE_AND_T1 = struct.Struct(">IQ")
 
 

@@ -35,15 +35,17 @@ from linkqual.wire.timestamp import ErrorEstimate
 
 _LEAD_NS = 3_000_000  # from "ready" to the first packet
 _SINGLE_PPS = 2_000  # up to here packets leave one by one, each at its own instant
-_DRAIN_EVERY = 32  # packets sent between two drains
+_DRAIN_EVERY = 128  # packets sent between two drains, unless the window is small
 _DRAIN_NS = 10_000_000
 _SETTLE_NS = 50_000_000
 _HEARTBEAT_NS = 100_000_000
 _BATCH_AIM = 8  # packets a wake-up, above the single rate
 _REST_NS = (250_000, 500_000)  # least and most between two wake-ups there
 _LATENESS_ROWS = 4096  # departures kept before they go into the histogram
-_READ_BATCH = 128
+_READ_BATCH = 256
+_CAUGHT_UP = 64  # packets at most that leave at once to catch up after a stall, unless twice the usual is more
 _GATHER_NS = 50_000  # after the first reply that frees the window: more of them cost no more
+_GATHER_WINDOW = 64  # below, the pipe would run empty meanwhile
 _ROUNDS = 64  # batches read in one drain before departures are looked at again
 _PATIENCE_NS = 200_000_000  # of silence, after which packets unheard of no longer hold the window
 _REFUSED_NS = NS_PER_S  # "port unreachable" and no reply for so long: nobody is there
@@ -90,6 +92,9 @@ class _Drive:
         self._rest_ns = (
             0 if not config.rate_pps else int(min(most, max(least, _BATCH_AIM * NS_PER_S / config.rate_pps)))
         )
+        usual = config.rate_pps * self._rest_ns // NS_PER_S
+        self._most_at_once = min(BATCH, max(_CAUGHT_UP, int(2 * usual))) if config.rate_pps else BATCH
+        self._drain_every = max(1, min(_DRAIN_EVERY, self._window // 4))
         self._alarm = Alarm()
         self._poll = select.poll()
         self._poll.register(self._socket.descriptor, select.POLLIN)
@@ -151,7 +156,7 @@ class _Drive:
             if not self._ended_by:
                 self._depart()
             now = monotonic_ns()
-            if self._undrained >= _DRAIN_EVERY or self._blocked or now >= self._next_drain_ns:
+            if self._undrained >= self._drain_every or self._blocked or now >= self._next_drain_ns:
                 self._drain()
                 if self._ended_by and not self._session.pending:
                     break
@@ -160,7 +165,7 @@ class _Drive:
 
     def _depart(self) -> None:
         """Everything due, at most one batch."""
-        now, limit, self._blocked = monotonic_ns(), BATCH, False
+        now, limit, self._blocked = monotonic_ns(), self._most_at_once, False
         if self._config.packets is not None:
             limit = min(limit, self._config.packets - self._sent)
         due = self._pacer.due(now - self._start_ns, self._sent, limit)
@@ -210,7 +215,7 @@ class _Drive:
             return
         if self._ended_by:
             self._alarm.sleep_until(min(self._next_drain_ns, monotonic_ns() + _DRAIN_NS // 10))
-            self._undrained = _DRAIN_EVERY
+            self._undrained = self._drain_every
             return
         wake = self._next_due_ns if self._single else max(self._next_due_ns, self._last_departure_ns + self._rest_ns)
         wake = min(wake, self._next_drain_ns)
@@ -221,7 +226,7 @@ class _Drive:
             self._alarm.sleep_until(wake)
 
     def _wait_for_reply(self) -> None:
-        if self._poll.poll(1) and self._window >= BATCH:
+        if self._poll.poll(1) and self._window >= _GATHER_WINDOW:
             self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
 
     # ---- replies
