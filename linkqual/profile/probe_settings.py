@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from linkqual.errors import InputError
 from linkqual.model import Json
 from linkqual.session.pacer import SCHEDULES
-from linkqual.settings import Section, choice, whole
+from linkqual.settings import Mapping, Section, boolean, choice, whole
 from linkqual.units import NS_PER_S, parse_duration_ns, parse_packet_rate, parse_size_bytes
 from linkqual.wire.codepoints import parse_dscp, parse_ecn
 
@@ -25,6 +25,7 @@ class Setting:
     read: Callable[[str], Json]
     default: Json
     several: bool = False  # a list, or one value standing for a list of one
+    weighed: bool = False  # one value, or a mapping of values to weights: the largest by `name`, all of them as `mix`
 
 
 def _between(read: Callable[[object], int], low: str, high: str) -> Callable[[str], int]:
@@ -81,12 +82,15 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
             "packet_bytes",
             _between(parse_size_bytes, f"{STAMP_BYTES} B", f"{MAX_PAYLOAD} B"),
             STAMP_BYTES,
+            weighed=True,
         ),
         Setting("packets", "packets", whole(1, 10**12), 2_000_000),
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "10 ms", "60 s"), 2 * NS_PER_S),
         Setting("window", "window", _window, 0),
         Setting("dscp", "dscp", parse_dscp, 0),
+        Setting("ecn", "ecn", parse_ecn, 0),
         Setting("schedule", "schedule", choice(*SCHEDULES), "periodic"),
+        Setting("authenticated", "authenticated", boolean, False),
     ),
     "marking": (
         Setting("dscp", "dscp", parse_dscp, [0, 24, 26, 34, 46, 48], several=True),  # CS0, CS3, AF31, AF41, EF, CS6
@@ -125,11 +129,37 @@ def _read(section: Section, settings: tuple[Setting, ...]) -> dict[str, Json]:
     for setting in settings:
         if setting.several:
             values[setting.name] = list(section.get_list(setting.key, setting.read, tuple(setting.default)))
+        elif setting.weighed and isinstance(section.raw(setting.key), Mapping):
+            values |= _read_mix(section, setting)
         else:
             values[setting.name] = section.get(setting.key, setting.read, setting.default)
     _contradictions(section, values)
     section.close()
     return values
+
+
+def _read_mix(section: Section, setting: Setting) -> dict[str, Json]:
+    """ "{64: 7, 594: 4, 1518: 1}": ascending [[value, weight], ...], and the largest value."""
+    inner = section.section(setting.key)
+    assert inner is not None
+    found: dict[int, int] = {}
+    for key in inner.node.items:
+        weight = inner.get(key, whole(1, 1_000_000), None)
+        try:
+            value = setting.read(key)
+        except InputError as error:
+            inner.complain(key, error.message, error.hint)
+            continue
+        if value in found:
+            inner.complain(key, "names a size twice", "each once")
+        if weight is not None:
+            found[value] = weight
+    if not inner.node.items:
+        section.complain(
+            setting.key, "is an empty mapping", "sizes and their weights, such as {64: 7, 594: 4, 1518: 1}"
+        )
+    mix = [[value, found[value]] for value in sorted(found)]
+    return {setting.name: mix[-1][0] if mix else setting.default, "mix": mix}
 
 
 def _contradictions(section: Section, values: dict[str, Json]) -> None:
