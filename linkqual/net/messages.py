@@ -98,6 +98,16 @@ class MessageBlock:
             return 0
         raise OSError(number, "recvmmsg")
 
+    @property
+    def named(self) -> bool:
+        """Whether the peer's address is read with each message, and sent to."""
+        return self._named
+
+    def forget_names(self) -> None:
+        """The socket is connected: addresses cost time for nothing."""
+        self._named = False
+        self._headers["name"] = self._headers["namelen"] = 0
+
     def prepare_replies(self, first: int, stop: int) -> None:
         """Received messages [first, stop) go back as long as they came, to the names they came from, without control data."""
         self.sizes[first:stop] = self.lengths[first:stop]

@@ -107,9 +107,17 @@ class ChildProcess:
                 return None
             self._buffer += data
 
-    def expect(self, wanted: bytes, timeout_s: float = _ANSWER_S) -> bytearray:
-        """The payload of the next frame, which must be of that kind. Raises what the child raised, or HostError."""
+    def expect(
+        self, wanted: bytes, timeout_s: float = _ANSWER_S, chunk: Callable[[bytearray], None] | None = None
+    ) -> bytearray:
+        """The payload of the next frame, which must be of that kind. Raises what the child raised, or HostError.
+
+        `chunk` takes the payloads of CHUNK frames on the way to it.
+        """
         got = self.frame(timeout_s)
+        while chunk is not None and got is not None and got[0] == CHUNK:
+            chunk(got[1])
+            got = self.frame(timeout_s)
         if got is None:
             raise HostError(
                 f"the {self._role} ended: {self.last_words()}", hint="please report this with the line above"

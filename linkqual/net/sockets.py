@@ -30,7 +30,7 @@ _ALL_STAMPS = _STAMPS | _TX_SOFTWARE | _OPT_ID | _OPT_TSONLY
 _IP_RECVERR, _IP_RECVTTL, _IP_RECVTOS, _IP_MTU_DISCOVER = 11, 12, 13, 10
 _IPV6_RECVERR, _IPV6_RECVHOPLIMIT, _IPV6_RECVTCLASS, _IPV6_TCLASS, _IPV6_MTU_DISCOVER = 25, 51, 66, 67, 23
 _PMTUDISC_PROBE = 3  # never fragment, never shrink to a learned MTU: the size sent is the size tested
-_ERROR_BATCH = 128
+_ERROR_BATCH = 256
 _ID_MODULUS = 2**32
 _ID = struct.Struct("=I")
 
@@ -83,6 +83,13 @@ class StampedSocket:
         except OSError as error:
             self.close()
             raise PeerError(f"no way to {address[0]}: {error.strerror}", hint="check routes and addresses") from error
+
+    def connect(self, host: str, port: int) -> bool:
+        """From now on only this peer's packets reach the buffer, and sending needs no address; False: there is no way to it."""
+        with contextlib.suppress(OSError):
+            self._socket.connect(_resolve(host, port)[1])
+            return True
+        return False
 
     def _set_options(self, tos: int, ttl: int) -> None:
         ip, ip6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6

@@ -13,7 +13,7 @@ def main() -> None:
     if role == "sender":  # each loads only its own half: starting is most of a short session's cost
         from linkqual.net.drive import drive
     else:
-        from linkqual.net.reflector import drive
+        from linkqual.net.mirror import drive
     serve(drive, bound == "1")
 
 

@@ -1,30 +1,36 @@
-"""The stateful Session-Reflector (RFC 8762 s4.3, RFC 8972): batches of requests turned into replies in place.
+"""The Session-Reflector of one session (RFC 8762 s4.3, RFC 8972): batches of requests turned into replies in place.
 
-It answers one session of one peer: rows of another SSID, corrupt or beyond its caps are counted and left unanswered, and a
-reply is exactly as long as its request. Its own counter numbers the replies, so that the peer can tell losses of both ways
-apart; a bit for every Session-Sender sequence number remembers what arrived. The kernel TX stamps of replies go back
-through a queue, one in the Follow-Up Telemetry TLV of each later reply. Floor 2, pure.
+Each packet that came is counted once, by what became of it. Refused are packets of another SSID, corrupt, not signed with the
+session's key, out of the sequence's reach or over a cap; a reply is exactly as long as its request. In stateful mode the session's
+own counter numbers the replies, so that the peer can tell losses of both ways apart; a window of bits remembers what arrived. A sequence
+number seen before (a copy the net made, or a replay) is answered from an allowance of its own, so that
+replays use up nothing of the session's. Floor 2, pure.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.session.answers import Answers, Policy, Replies
+from linkqual.session.arrivals import Arrivals
 from linkqual.units import NS_PER_S
-from linkqual.wire import stamp, tlv, tlv_values
-from linkqual.wire.timestamp import ErrorEstimate, ntp_column, ntp_from_ns
+from linkqual.wire import stamp, stamp_auth
+from linkqual.wire.stamp import Mode
+from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat, encode, ntp_column, ptp_column
 
-_LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
-_MOST_STAMPS_KEPT = 8192  # kernel TX stamps waiting for a reply to travel in
-_STALE_NS = 50_000_000  # stamps that a burst left behind must not delay those after them for ever
-_SOFTWARE_LOCAL = 2  # RFC 8972 s5.5
+SHORTEST_REPLY = 41  # RFC 5357 s4.2.1: up to the Sender TTL a TWAMP reply has the fields of ours
+_LOW_32 = stamp.SEQUENCE_MODULUS - 1
 _BURST_S = 0.25  # a caller catching up after a stall may send this much of a second at once
-_FIRST_BITMAP_BYTES = 4096
-_BITS = np.left_shift(1, np.arange(8)).astype(np.uint8)
+_REACH = 1 << 16  # packets a sequence may jump ahead at any moment, besides what the time passed allows
+_LONGEST_GAP_NS = 3600 * NS_PER_S
+_COPIES_BURST = 4096  # answers to copies that may have been saved up
+_FIRST_COPIES = 64
+_KEEP_DSCP = np.uint8(0xFC)
+
+ARRIVAL = np.dtype([("seq", "<i8"), ("received_ns", "<i8"), ("ttl", "u1"), ("tos", "u1")])  # a row of a one-way session
 
 Longs = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
@@ -33,27 +39,41 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ReflectorSettings:
-    """Caps are the reflector's own. `max_packets` bounds the bitmap of arrivals too: sequence numbers beyond it are refused."""
+    """Caps are the reflector's own. `max_packets`: of different sequence numbers."""
 
-    ssid: int
+    ssid: int | None  # None: any, as octets of a TWAMP-Light sender's padding may be
     max_pps: int
     max_packets: int
     max_bytes: int
-    error: ErrorEstimate
+    error: ErrorEstimate  # of T2 and T3; its Z bit gives their format
     first_seq: int = 0
+    stateless: bool = False  # a reply has the sequence number of its request
+    key: bytes = b""  # b"": unauthenticated
+    clock_source: int = 5  # RFC 8972 s5.4
+    mark: bool = True  # replies may carry the DSCP a sender asks for
+    started_ns: int = 0  # UTC
+
+    @property
+    def mode(self) -> Mode:
+        """Which of the two packet formats."""
+        return Mode.AUTHENTICATED if self.key else Mode.UNAUTHENTICATED
 
 
 @dataclass(slots=True)
 class ReflectorCounters:
-    """Every packet that came is in exactly one of: answered, unanswered, foreign, malformed, wrong_ssid, over_cap."""
+    """Every packet that came is in exactly one of the first nine."""
 
     answered: int = 0
     unanswered: int = 0  # the host could not send the reply
-    foreign: int = 0  # from another address or port
-    malformed: int = 0
+    logged: int = 0  # of a one-way session: kept as a row instead of answered
+    foreign: int = 0  # from another address or port; counted by whoever reads the socket
+    malformed: int = 0  # too short or too long, corrupt, or a sequence number the session cannot have reached
+    wrong_key: int = 0
     wrong_ssid: int = 0
+    replayed: int = 0  # seen before, and more of them than are answered
     over_cap: int = 0
-    duplicates: int = 0  # of those answered: a sequence number seen before
+    short: int = 0  # of those malformed: no reply fits into them
+    duplicates: int = 0  # of those answered or logged: a sequence number seen before
     received_bytes: int = 0  # UDP payload of what was admitted
     unstamped: int = 0  # without a kernel RX stamp: T2 is the program's own
 
@@ -65,63 +85,202 @@ class ReflectorSession:
         self.settings = settings
         self.counters = ReflectorCounters()
         self.next_far = 0  # the reply counter
+        self.arrivals = Arrivals(settings.first_seq)
+        self.answers = Answers(
+            Policy(
+                form=settings.error.form,
+                source=settings.clock_source,
+                mark=settings.mark,
+                telemetry=not settings.stateless,
+                signed=bool(settings.key),
+            )
+        )
+        self.shortest = int(Mode.AUTHENTICATED) if settings.key else SHORTEST_REPLY
+        self._wire = ptp_column if settings.error.form is TimestampFormat.PTP else ntp_column
         self._tokens = self._burst = max(64.0, settings.max_pps * _BURST_S)
+        self._copies = float(_FIRST_COPIES)  # answers to copies left
         self._filled_ns: int | None = None
         self._admitted = 0
-        self._next_seq = settings.first_seq  # reference for unwrapping
-        self._bits = np.zeros(_FIRST_BITMAP_BYTES, np.uint8)
-        self._stamps: deque[tuple[int, int]] = deque(maxlen=_MOST_STAMPS_KEPT)
-        self._missed: deque[tuple[int, int]] = deque(maxlen=_MOST_STAMPS_KEPT)  # too old to be waited for
+        self._received = 0  # packets of the session, answered or not
+        self._counts = np.zeros(0, np.int64)  # of the batch admitted last: R_RxC of each row
+        self.newest_ns = settings.started_ns  # RX stamp of the newest packet in sequence
 
-    def admit(self, packets: Octets, from_peer: Mask, now_ns: int) -> Mask:
-        """Which requests, all of one length, shape (n, size), will be answered; the others are counted. `now_ns` monotonic."""
-        count, size = packets.shape
+    # ---- which packets are the session's
+
+    def requests(self, packets: Octets) -> stamp.Rows:
+        """The fields of requests, shape (n, width)."""
+        return stamp.sender_rows(packets, self.settings.mode)
+
+    def recognises(self, packets: Octets, lengths: Longs, rows: Longs) -> Mask:
+        """Which of these rows are sound packets of this session, whatever their sequence numbers; `packets` as for `admit`."""
+        known: Mask = (lengths[rows] >= self.shortest) & (lengths[rows] <= packets.shape[1])
+        if self.settings.key:
+            known[known] = stamp_auth.verified(packets[:, : Mode.AUTHENTICATED][rows[known]], self.settings.key)
+        requests = self.requests(packets)[rows]
+        known &= (requests["error"] & 0xFF) != 0
+        if self.settings.ssid is not None:
+            known &= requests["ssid"] == self.settings.ssid
+        return known
+
+    def continues(self, packets: Octets, received_ns: Longs, rows: Longs) -> Mask:
+        """Which of these rows can come next in the sequence."""
+        seqs = self.arrivals.unwrap(self.requests(packets)["sequence"][rows])
+        known = self._within_reach(seqs, received_ns[rows]) & (seqs >= self.arrivals.oldest)
+        known[known] = ~self.arrivals.seen(seqs[known])
+        return known
+
+    def admit(self, packets: Octets, lengths: Longs, mine: Mask, received_ns: Longs, now_ns: int) -> Mask:
+        """Which of the peer's requests in a batch (`mine`) are to be answered, or logged; the other ones of it are counted here.
+
+        `packets`: shape (n, width), of which each row's first `lengths` octets came; a longer one did not fit. `received_ns`:
+        kernel RX stamps, UTC. `now_ns`: monotonic.
+        """
         counters = self.counters
-        strangers = count - int(from_peer.sum())
-        counters.foreign += strangers
-        if size < stamp.BASE_BYTES:
-            counters.malformed += count - strangers
-            return np.zeros(count, np.bool_)
-        requests = stamp.sender_rows(packets)
-        ours = requests["ssid"] == self.settings.ssid
-        sound = ((requests["error"] & 0xFF) != 0) & self._in_range(requests["sequence"])
-        admitted: Mask = from_peer & ours & sound
-        if not admitted.all():
-            counters.wrong_ssid += int((from_peer & ~ours).sum())
-            counters.malformed += int((from_peer & ours & ~sound).sum())
-        wanted = int(admitted.sum())
-        allowed = self._allowance(wanted, size, now_ns)
-        if allowed < wanted:
-            counters.over_cap += wanted - allowed
-            admitted[np.flatnonzero(admitted)[allowed:]] = False
+        sized = mine & (lengths >= self.shortest) & (lengths <= packets.shape[1])
+        if not sized.all():
+            counters.malformed += int(mine.sum()) - int(sized.sum())
+            counters.short += int((mine & (lengths < self.shortest)).sum())
+        if self.settings.key:
+            counters.wrong_key += self._verify(packets, sized)
+        requests = self.requests(packets)
+        ours = sized
+        if self.settings.ssid is not None:
+            ours = sized & (requests["ssid"] == self.settings.ssid)
+            counters.wrong_ssid += int(sized.sum()) - int(ours.sum())
+        seqs = self.arrivals.unwrap(requests["sequence"])
+        sound = ours & ((requests["error"] & 0xFF) != 0) & self._within_reach(seqs, received_ns)
+        counters.malformed += int(ours.sum()) - int(sound.sum())
+        self._counts = self._received + np.cumsum(sound)
+        if not sound.any():
+            return sound
+        self._received = int(self._counts[-1])
+        rows = np.flatnonzero(sound)
+        rows = rows[self._allowed(seqs[rows], received_ns[rows], lengths[rows], now_ns)]
+        admitted = np.zeros(len(sound), np.bool_)
+        admitted[rows] = True
         return admitted
 
-    def answer(self, packets: Octets, received_ns: Longs, ttl: Octets, utc_ns: int) -> int:
-        """Rewrite admitted requests of one length into replies that leave now; the first one's number in the reply counter.
+    def _verify(self, packets: Octets, sized: Mask) -> int:
+        """Take from `sized` what is not signed with the session's key; how many. No field is read before (RFC 8762 s4.4)."""
+        rows = np.flatnonzero(sized)
+        signed = stamp_auth.verified(packets[:, : Mode.AUTHENTICATED][rows], self.settings.key)
+        sized[rows] = signed
+        return len(rows) - int(signed.sum())
 
-        `received_ns`: T2, kernel RX stamps; `utc_ns`: T3 as far as the program knows it.
+    def _within_reach(self, seqs: Longs, received_ns: Longs) -> Mask:
+        """Numbers from the session's first on, and not further ahead than packets can have come since the newest one.
+
+        The kernel's stamps decide: packets may have waited in the buffer while this process stood still.
         """
-        count, size = packets.shape
-        self._note_arrivals(stamp.sender_rows(packets)["sequence"])
+        passed = np.clip(received_ns - self.newest_ns, 0, _LONGEST_GAP_NS)
+        ahead = passed // 1000 * self.settings.max_pps // 1_000_000
+        reached: Mask = (seqs >= self.settings.first_seq) & (seqs < self.arrivals.next_seq + _REACH + ahead)
+        return reached
+
+    # ---- allowances
+
+    def _allowed(self, seqs: Longs, received_ns: Longs, lengths: Longs, now_ns: int) -> Mask:
+        """Which of these packets are answered; all of them have arrived."""
+        old = seqs < self.arrivals.oldest
+        copies = old.copy()
+        within = np.flatnonzero(~old)
+        copies[within] = self.arrivals.seen(seqs[within])
+        if len(within):
+            newest = within[int(np.argmax(seqs[within]))]
+            if seqs[newest] >= self.arrivals.next_seq:
+                self.newest_ns = int(received_ns[newest])
+            self.arrivals.note(seqs[within])
+        allowed = np.zeros(len(seqs), np.bool_)
+        fresh = np.flatnonzero(~copies)
+        fresh = fresh[: self._allowance(lengths[fresh], now_ns)]
+        allowed[fresh] = True
+        self._copies = min(_COPIES_BURST, self._copies + len(fresh))
+        if len(fresh) < len(seqs):
+            again = np.flatnonzero(copies & ~old)
+            answered = again[: min(int(self._copies), self._fitting(lengths[again], int(lengths[fresh].sum())))]
+            self._copies -= len(answered)
+            allowed[answered] = True
+            self.counters.duplicates += len(answered)
+            self.counters.replayed += int(copies.sum()) - len(answered)
+            self.counters.over_cap += len(seqs) - int(copies.sum()) - len(fresh)
+        self.counters.received_bytes += int(lengths[allowed].sum())
+        return allowed
+
+    def _allowance(self, lengths: Longs, now_ns: int) -> int:
+        """How many of the first ones a token bucket of `max_pps` and the totals allow."""
+        elapsed = 0 if self._filled_ns is None else max(0, now_ns - self._filled_ns)
+        self._filled_ns = now_ns
+        self._tokens = min(self._burst, self._tokens + elapsed * self.settings.max_pps / NS_PER_S)
+        left = self.settings.max_packets - self._admitted
+        allowed = max(0, min(self._fitting(lengths, 0), int(self._tokens), left))
+        self._tokens -= allowed
+        self._admitted += allowed
+        return allowed
+
+    def _fitting(self, lengths: Longs, taken: int) -> int:
+        """How many of the first ones the cap on octets leaves room for, `taken` of which are gone already."""
+        room = self.settings.max_bytes - self.counters.received_bytes - taken
+        if lengths.sum() <= room:
+            return len(lengths)
+        return int(np.searchsorted(np.cumsum(lengths), room, side="right"))
+
+    # ---- replies
+
+    def answer(
+        self, packets: Octets, first_row: int, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int
+    ) -> tuple[int, Octets]:
+        """Rewrite admitted requests of one length into replies that leave now.
+
+        `packets`: shape (n, size), rows `first_row` on of the batch admitted last; a row shorter than 44 octets as if it had
+        them. `received_ns`: T2. `utc_ns`: T3 as far as the program knows it. Returns the first one's number in the reply counter,
+        and the TOS each reply is to be sent with.
+        """
+        count, mode = len(packets), self.settings.mode
+        intact = stamp_auth.verified_tlvs(packets, self.settings.key) if self.settings.key else None
         first = self.next_far
         self.next_far += count
-        self.counters.received_bytes += count * size
-        replies = stamp.reflect(
+        numbers = np.arange(first, first + count)
+        own = self.requests(packets)["sequence"].copy() if self.settings.stateless else numbers & _LOW_32
+        rows = stamp.reflect(
             packets,
-            sequence=np.arange(first, first + count) & _LOW_32,
-            receive_timestamp=ntp_column(received_ns),
+            sequence=own,
+            receive_timestamp=self._wire(received_ns),
             ttl=ttl,
             error=self.settings.error,
+            mode=mode,
         )
-        if size >= stamp.FOLLOW_UP_BYTES:
-            self._answer_tails(packets, replies, utc_ns)
-        replies["timestamp"] = ntp_from_ns(utc_ns)
+        marks = tos & _KEEP_DSCP  # without Class of Service nobody could tell on which way ECN was set
+        if packets.shape[1] > mode:
+            counts = self._counts[first_row : first_row + count]
+            self.answers.fill(packets[:, mode:], Replies(tos, marks, counts, numbers + 1, utc_ns), intact)
+        rows["timestamp"] = encode(utc_ns, self.settings.error.form)
+        if intact is not None:
+            self._sign(packets, intact)
         self.counters.answered += count
-        return first
+        return first, marks
+
+    def _sign(self, packets: Octets, intact: Mask) -> None:
+        """TLVs that were not intact go back as they came, their HMAC too."""
+        if intact.all():
+            stamp_auth.sign_tlvs(packets, self.settings.key)
+        else:
+            good = packets[intact]
+            stamp_auth.sign_tlvs(good, self.settings.key)
+            packets[intact] = good
+        stamp_auth.sign(packets, self.settings.key)
+
+    def log(self, packets: Octets, rows: Longs, received_ns: Longs, ttl: Octets, tos: Octets) -> npt.NDArray[np.void]:
+        """These admitted rows of a one-way session's batch in the form of ARRIVAL, in the order they came."""
+        logged = np.empty(len(rows), ARRIVAL)
+        logged["seq"] = self.arrivals.unwrap(self.requests(packets)["sequence"][rows])
+        for name, column in (("received_ns", received_ns), ("ttl", ttl), ("tos", tos)):
+            logged[name] = column[rows]
+        self.counters.logged += len(rows)
+        return logged
 
     def transmitted(self, numbers: Longs, sent_ns: Longs) -> None:
         """Kernel TX stamps (UTC) of replies, by their number in the reply counter; each goes into a later reply."""
-        self._stamps.extend(zip(numbers.tolist(), sent_ns.tolist(), strict=True))
+        self.answers.transmitted(numbers, sent_ns)
 
     def not_sent(self, count: int) -> None:
         """The host refused so many of the replies counted as answered."""
@@ -130,92 +289,14 @@ class ReflectorSession:
 
     def stamps_left(self) -> list[list[int]]:
         """[[reply number, kernel TX stamp], ...] that no reply has carried."""
-        return [list(pair) for pair in (*self._missed, *self._stamps)]
+        return self.answers.stamps_left()
 
-    def arrived(self, first_seq: int, count: int) -> bytes:
-        """One bit a sequence number from `first_seq` on, lowest bit first: whether it arrived."""
-        bits = np.zeros(count, np.uint8)
-        first = first_seq - self.settings.first_seq
-        begin, end = max(first, 0), min(first + count, 8 * len(self._bits))
-        if begin < end:  # octets, not numbers one by one: meanwhile no packet is answered
-            octets = self._bits[begin >> 3 : (end + 7) >> 3]
-            skipped = begin & 7
-            known = np.unpackbits(octets, bitorder="little")[skipped : skipped + end - begin]
-            bits[begin - first : end - first] = known
-        return np.packbits(bits, bitorder="little").tobytes()
+    def begin_anew(self, first_seq: int, utc_ns: int) -> None:
+        """A foreign sender has started again: its sequence and the reply counter with it. Caps and counters go on."""
+        self.arrivals = Arrivals(first_seq)
+        self.next_far = 0
+        self.newest_ns = utc_ns
 
     def figures(self) -> dict[str, int]:
         """The counters by name."""
         return asdict(self.counters)
-
-    # ---- caps
-
-    def _allowance(self, wanted: int, size: int, now_ns: int) -> int:
-        """A token bucket of `max_pps`, and the totals."""
-        elapsed = 0 if self._filled_ns is None else max(0, now_ns - self._filled_ns)
-        self._filled_ns = now_ns
-        self._tokens = min(self._burst, self._tokens + elapsed * self.settings.max_pps / NS_PER_S)
-        left = (self.settings.max_bytes - self.counters.received_bytes) // size
-        allowed = max(0, min(wanted, int(self._tokens), self.settings.max_packets - self._admitted, left))
-        self._tokens -= allowed
-        self._admitted += allowed
-        return allowed
-
-    # ---- arrivals
-
-    def _unwrap(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
-        oldest = self._next_seq - _HALF
-        return (sequence.astype(np.int64) - oldest & _LOW_32) + oldest
-
-    def _in_range(self, sequence: npt.NDArray[np.unsignedinteger]) -> Mask:
-        offsets = self._unwrap(sequence) - self.settings.first_seq
-        return (offsets >= 0) & (offsets < self.settings.max_packets)
-
-    def _note_arrivals(self, sequence: npt.NDArray[np.unsignedinteger]) -> None:
-        seqs = self._unwrap(sequence)
-        newest = int(seqs.max())
-        self._next_seq = max(self._next_seq, newest + 1)
-        offsets = seqs - self.settings.first_seq
-        if (newest - self.settings.first_seq) >> 3 >= len(self._bits):
-            self._grow((newest - self.settings.first_seq >> 3) + 1)
-        at, bit = offsets >> 3, _BITS[offsets & 7]
-        fresh = offsets[self._bits[at] & bit == 0]
-        distinct = len(fresh) if (fresh[1:] > fresh[:-1]).all() else len(np.unique(fresh))
-        self.counters.duplicates += len(offsets) - distinct
-        np.bitwise_or.at(self._bits, at, bit)
-
-    def _grow(self, needed: int) -> None:
-        bigger = np.zeros(max(needed, 2 * len(self._bits)), np.uint8)
-        bigger[: len(self._bits)] = self._bits
-        self._bits = bigger
-
-    # ---- TLVs
-
-    def _answer_tails(self, packets: Octets, replies: stamp.Rows, utc_ns: int) -> None:
-        """Our own layout on columns; any other tail one by one, as RFC 8972 s4 wants it."""
-        own = replies["follow_up"] == stamp.FOLLOW_UP_REPLY
-        wanted = int(own.sum())
-        while len(self._stamps) > wanted and self._stamps[0][1] < utc_ns - _STALE_NS:
-            self._missed.append(self._stamps.popleft())
-        count = min(len(self._stamps), wanted)
-        taken = [self._stamps.popleft() for _ in range(count)]
-        rows = np.flatnonzero(own)
-        replies["follow_up_sequence"][rows[count:]] = 0
-        replies["follow_up_timestamp"][rows[count:]] = 0
-        replies["follow_up_mode"][rows[count:]] = 0
-        if count:
-            table = np.array(taken, np.int64)
-            replies["follow_up_sequence"][rows[:count]] = table[:, 0] & _LOW_32
-            replies["follow_up_timestamp"][rows[:count]] = ntp_column(table[:, 1])
-            replies["follow_up_mode"][rows[:count]] = _SOFTWARE_LOCAL
-        for row in np.flatnonzero(~own):
-            tail = packets[row, stamp.BASE_BYTES :]
-            answered = tlv.answer(tail.tobytes(), {tlv.Type.FOLLOW_UP_TELEMETRY: self._follow_up})
-            tail[:] = np.frombuffer(answered, np.uint8)
-
-    def _follow_up(self, value: bytes) -> bytes:
-        tlv_values.FollowUp.decode(value)
-        if not self._stamps:
-            return bytes(len(value))
-        number, sent_ns = self._stamps.popleft()
-        return tlv_values.FollowUp(number & _LOW_32, ntp_from_ns(sent_ns), _SOFTWARE_LOCAL).encode()

@@ -125,11 +125,26 @@ class MemoryLine:
             self.sender.receive(packet, np.array([self.utc()]), one * 61, one * 0, self.utc(), self.now)
             return
         far_now = UTC + self.now + FAR_AHEAD
-        assert self.reflector.admit(packet, np.ones(1, bool), self.now).all()
-        number = self.reflector.answer(packet, np.array([far_now - held]), one * 60, far_now)
+        assert admitted(self.reflector, packet, self.now, far_now - held).all()
+        number, _ = self.reflector.answer(packet, 0, np.array([far_now - held]), one * 60, one * 0, far_now)
         self.reflector.transmitted(np.array([number]), np.array([far_now + TX_DELAY]))
         for delay in back:
             self._later(delay, "reply", packet.tobytes())
+
+
+def admitted(reflector: ReflectorSession, packets: np.ndarray, now: int = 0, received_ns: int = UTC) -> np.ndarray:
+    """Which of a batch of the peer's packets, all of one length, are to be answered."""
+    count, size = packets.shape
+    wide = np.zeros((count, max(size, 112)), np.uint8)
+    wide[:, :size] = packets
+    return reflector.admit(wide, np.full(count, size), np.ones(count, bool), np.full(count, received_ns), now)
+
+
+def answer(reflector: ReflectorSession, packets: np.ndarray, utc: int = UTC) -> int:
+    """Turn a batch just admitted into replies; the first one's number."""
+    count = len(packets)
+    blank = np.zeros(count, np.uint8)
+    return reflector.answer(packets, 0, np.full(count, utc), blank, blank, utc)[0]
 
 
 def treatments(table: dict[int, Treatment]) -> Callable[[int], Treatment]:
@@ -148,5 +163,7 @@ __all__ = [
     "UTC",
     "MemoryLine",
     "Treatment",
+    "admitted",
+    "answer",
     "treatments",
 ]

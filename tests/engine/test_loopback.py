@@ -318,27 +318,36 @@ def test_only_the_peers_session_is_answered_whatever_else_arrives(reflector: Ref
     target = ("127.0.0.1", reflector.port)
     attackers = [peer(), peer("127.0.0.2")]
     config = SenderConfig("127.0.0.1", reflector.port, ssid=7, rate_pps=2000, packets=2000)
-    garbage = [b"", b"\0", os.urandom(43), os.urandom(44), os.urandom(64), os.urandom(1400), os.urandom(20_000)]
-    thrown = 0
+    garbage = [b"", b"\0", os.urandom(40), os.urandom(44), os.urandom(64), os.urandom(1400), os.urandom(20_000)]
+
+    def throw() -> int:
+        thrown = (*garbage, request(99, ssid=8), request(2**31))
+        for attacker in attackers:
+            for data in thrown:
+                attacker.sendto(data, target)
+        return len(thrown) * len(attackers)
+
+    before = throw()
+    attackers[1].sendto(request(0), target)  # from another address, and the session's first packet in all else
+    wait_until(lambda: sum(reflector.counters()[kind] for kind in ("foreign", "malformed", "wrong_ssid")) == before + 1)
     with Sender.start(config) as sender:
         wait_until(lambda: reflector.counters()["answered"] > 0)
         chunks = []
         for records in sender.chunks():
             chunks.append(records)
+            throw()
             for attacker in attackers:
-                for data in (*garbage, request(0), request(99, ssid=8), request(2**31)):
-                    attacker.sendto(data, target)
-                    thrown += 1
+                attacker.sendto(request(0), target)
     records = np.concatenate(chunks)
     assert (records["fate"] == Fate.RECEIVED).all()
     assert (records["forward_copies"] == 0).all()
-    wait_until(lambda: reflector.counters()["foreign"] + reflector.counters()["malformed"] >= thrown)
-    for attacker in attackers:
+    for attacker in attackers:  # now that the peer is known the kernel tells them that nobody is there for them
         attacker.setblocking(False)
         with pytest.raises(BlockingIOError):
             attacker.recv(1)
         attacker.close()
-    assert reflector.counters()["answered"] == 2000
+    counters = reflector.counters()
+    assert (counters["answered"], counters["duplicates"], counters["socket_drops"]) == (2000, 0, 0)
 
 
 def test_the_peers_own_scraps_are_counted_each_by_its_kind(reflector: Reflector) -> None:
@@ -346,7 +355,7 @@ def test_the_peers_own_scraps_are_counted_each_by_its_kind(reflector: Reflector)
     target = ("127.0.0.1", reflector.port)
     near.sendto(request(0), target)
     near.recv(100)
-    for data in (b"", bytes(43), bytes(64), os.urandom(12_000), request(0, ssid=8), request(3, ssid=0)):
+    for data in (b"", bytes(40), bytes(64), os.urandom(12_000), request(0, ssid=8), request(3, ssid=0)):
         near.sendto(data, target)
     near.sendto(request(1), target)
     assert len(near.recv(20_000)) == 64  # the next thing that comes is the answer to the next request

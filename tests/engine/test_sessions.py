@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from linkqual.errors import InputError
 from linkqual.records import ABSENT, Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
+from linkqual.session.reflector import ReflectorSession
 from linkqual.wire.stamp import request_template, sender_rows
 from tests.engine.memory_line import (
     CLEAN,
@@ -21,12 +24,14 @@ from tests.engine.memory_line import (
     UTC,
     MemoryLine,
     Treatment,
+    admitted,
+    answer,
     treatments,
 )
 
 
 def attributed(line: MemoryLine, records: np.ndarray) -> np.ndarray:
-    attribute(records, line.first_seq, line.reflector.arrived(line.first_seq, len(records)))
+    attribute(records, line.first_seq, line.reflector.arrivals.bitmap(line.first_seq, len(records)))
     return records
 
 
@@ -98,7 +103,8 @@ def test_copies_read_in_one_batch_are_told_apart_too() -> None:
     line = MemoryLine(lambda _seq: CLEAN)
     packets = requests(0, 1, 2)
     line.sender.depart(np.full(3, UTC), UTC, 0)
-    line.reflector.answer(packets, np.full(3, UTC), np.zeros(3, np.uint8), UTC)
+    admitted(line.reflector, packets)
+    answer(line.reflector, packets)
     nothing = np.zeros(4, np.uint8)
     line.sender.receive(packets[[0, 1, 1, 2]], np.full(4, UTC), nothing, nothing, UTC, 0)
     records = line.sender.settle(1000 * MS)
@@ -267,12 +273,11 @@ def test_no_bytes_upset_a_session(data: bytes, size: int) -> None:
     after = line.sender.figures()
     strays = ("late", "late_copies", "malformed", "unknown")
     assert sum(after[k] for k in strays) == sum(before[0][k] for k in strays) + 3
-    admitted = line.reflector.admit(packets, np.ones(3, bool), line.now)
-    if admitted.any():
-        line.reflector.answer(packets[admitted], np.full(int(admitted.sum()), UTC), nothing[admitted], UTC)
-    assert (
-        line.reflector.counters.answered + line.reflector.counters.malformed + line.reflector.counters.wrong_ssid == 8
-    )
+    good = admitted(line.reflector, packets, line.now)
+    if good.any():
+        answer(line.reflector, packets[good])
+    figures = line.reflector.figures()
+    assert sum(figures[kind] for kind in ("answered", "malformed", "wrong_ssid", "replayed")) == 8
 
 
 # ---- the reflector's refusals
@@ -284,70 +289,70 @@ def requests(*seqs: int, ssid: int = 7, size: int = 64) -> np.ndarray:
     return packets
 
 
-def test_strangers_other_sessions_and_scraps_are_counted_and_not_answered() -> None:
+def test_other_sessions_and_scraps_are_counted_and_not_answered() -> None:
     reflector = MemoryLine(lambda _seq: CLEAN).reflector
-    everyone, nobody = np.ones(2, bool), np.zeros(2, bool)
-    assert not reflector.admit(requests(0, 1), nobody, 0).any()
-    assert not reflector.admit(requests(0, 1, ssid=8), everyone, 0).any()
-    assert not reflector.admit(np.zeros((2, 43), np.uint8), everyone, 0).any()
-    assert not reflector.admit(np.zeros((2, 0), np.uint8), everyone, 0).any()
+    assert not admitted(reflector, requests(0, 1, ssid=8)).any()
+    assert not admitted(reflector, np.zeros((2, 40), np.uint8)).any()
+    assert not admitted(reflector, np.zeros((2, 0), np.uint8)).any()
     corrupt = requests(0, 1)
     sender_rows(corrupt)["error"] = 0
-    assert not reflector.admit(corrupt, everyone, 0).any()
-    assert not reflector.admit(requests(10**7, 2**31), everyone, 0).any()  # beyond what the session may ever send
+    assert not admitted(reflector, corrupt).any()
     figures = reflector.figures()
-    assert (figures["foreign"], figures["wrong_ssid"], figures["malformed"]) == (2, 2, 8)
-    assert reflector.admit(requests(0, 1), everyone, 0).all()
+    assert (figures["wrong_ssid"], figures["malformed"], figures["short"]) == (2, 6, 4)
+    assert admitted(reflector, requests(0, 1)).all()
+    assert not reflector.admit(requests(2), np.array([64]), np.zeros(1, bool), np.array([UTC]), 0).any()
+    assert reflector.figures() == figures | {"received_bytes": 128}  # of others the session says nothing
+
+
+def test_a_sequence_does_not_leap_further_than_the_time_allows() -> None:
+    reflector = MemoryLine(lambda _seq: CLEAN).reflector
+    session = ReflectorSession(replace(reflector.settings, max_pps=1000, started_ns=UTC))
+    assert admitted(session, requests(0)).all()
+    assert not admitted(session, requests(2**31)).any()
+    assert not admitted(session, requests(2**16 + 1)).any()
+    assert admitted(session, requests(2**16 - 1)).all()  # a little at any moment
+    assert not admitted(session, requests(2**17 + 9_000)).any()
+    assert admitted(session, requests(2**17 + 9_000), received_ns=UTC + 10 * 10**9).all()  # what 10 s allow besides
+    assert session.counters.malformed == 3
+    late = ReflectorSession(replace(reflector.settings, first_seq=5, started_ns=UTC))
+    assert not admitted(late, requests(4)).any()
 
 
 def test_caps_are_the_reflectors_own() -> None:
-    line = MemoryLine(lambda _seq: CLEAN)
-    reflector = type(line.reflector)(
-        type(line.reflector.settings)(
-            ssid=7, max_pps=1000, max_packets=500, max_bytes=10**9, error=line.reflector.settings.error
-        )
-    )
-    everyone = np.ones(300, bool)
-    assert reflector.admit(requests(*range(300)), everyone, 0).sum() == 250  # a quarter of a second at once
-    assert reflector.admit(requests(*range(300)), everyone, 100 * MS).sum() == 100
-    assert reflector.admit(requests(*range(300)), everyone, 10_000 * MS).sum() == 150  # the total is spent
+    settings_ = MemoryLine(lambda _seq: CLEAN).reflector.settings
+    reflector = ReflectorSession(replace(settings_, max_pps=1000, max_packets=500))
+    assert admitted(reflector, requests(*range(300))).sum() == 250  # a quarter of a second at once
+    assert admitted(reflector, requests(*range(300, 600)), 100 * MS).sum() == 100
+    assert admitted(reflector, requests(*range(600, 900)), 10_000 * MS).sum() == 150  # the total is spent
     assert reflector.counters.over_cap == 50 + 200 + 150
+    assert reflector.arrivals.bitmap(0, 904) == bytes([255] * 112 + [15])  # unanswered, and yet they arrived
 
 
 def test_bytes_are_capped_too() -> None:
-    line = MemoryLine(lambda _seq: CLEAN)
-    settings_ = line.reflector.settings
-    reflector = type(line.reflector)(
-        type(settings_)(ssid=7, max_pps=10**6, max_packets=10**6, max_bytes=640, error=settings_.error)
-    )
-    packets = requests(*range(20))
-    admitted = reflector.admit(packets, np.ones(20, bool), 0)
-    assert admitted.sum() == 10
-    reflector.answer(packets[admitted], np.full(10, UTC), np.zeros(10, np.uint8), UTC)
-    assert not reflector.admit(requests(20), np.ones(1, bool), 0).any()
+    settings_ = MemoryLine(lambda _seq: CLEAN).reflector.settings
+    reflector = ReflectorSession(replace(settings_, max_bytes=640))
+    assert admitted(reflector, requests(*range(8))).sum() == 8
+    assert admitted(reflector, requests(*range(4), *range(8, 9))).tolist() == [True, False, False, False, True]
+    assert not admitted(reflector, requests(20)).any()
+    assert reflector.counters.received_bytes == 640
 
 
-def test_the_bitmap_grows_and_answers_for_any_stretch() -> None:
-    reflector = MemoryLine(lambda _seq: CLEAN).reflector
-    for seq in (0, 9, 100_000):
-        packets = requests(seq)
-        assert reflector.admit(packets, np.ones(1, bool), 0).all()
-        reflector.answer(packets, np.array([UTC]), np.zeros(1, np.uint8), UTC)
-    assert reflector.arrived(0, 10) == bytes([0b1, 0b10])
-    assert reflector.arrived(9, 3) == bytes([0b1])
-    assert reflector.arrived(99_999, 2) == bytes([0b10])
-    assert reflector.arrived(10**8, 8) == bytes(1)
-    assert reflector.arrived(99_993, 2**24) == bytes([0b1000_0000]) + bytes(2**21 - 1)
-    assert reflector.arrived(0, 0) == b""
+def test_replays_use_up_nothing_of_the_sessions_allowance() -> None:
+    settings_ = MemoryLine(lambda _seq: CLEAN).reflector.settings
+    reflector = ReflectorSession(replace(settings_, max_pps=1000))
+    for seq in range(200):
+        admitted(reflector, requests(*([seq // 2] * 100)), seq * MS)
+        assert admitted(reflector, requests(seq), seq * MS).all() or seq == 0
+    figures = reflector.figures()
+    assert 200 <= figures["duplicates"] <= 64 + 200  # a few, and one more for each new packet
+    assert figures["replayed"] + figures["duplicates"] == 200 * 100
+    assert figures["over_cap"] == 0
 
 
 def test_one_number_twice_in_a_batch_is_one_duplicate() -> None:
     reflector = MemoryLine(lambda _seq: CLEAN).reflector
-    packets = requests(3, 4, 3, 3)
-    reflector.admit(packets, np.ones(4, bool), 0)
-    reflector.answer(packets, np.full(4, UTC), np.zeros(4, np.uint8), UTC)
-    again = requests(5, 4)
-    reflector.answer(again, np.full(2, UTC), np.zeros(2, np.uint8), UTC)
+    assert admitted(reflector, requests(3, 4, 3, 3)).all()
+    assert admitted(reflector, requests(5, 4)).all()
     assert reflector.counters.duplicates == 3
 
 
@@ -356,7 +361,8 @@ def test_stamps_a_burst_left_behind_do_not_delay_those_after_it() -> None:
     reflector.transmitted(np.arange(40), np.full(40, UTC))
     for number, now in ((40, UTC + 100 * MS), (41, UTC + 200 * MS)):
         packets = requests(number)
-        reflector.answer(packets, np.array([now]), np.zeros(1, np.uint8), now)
+        admitted(reflector, packets)
+        answer(reflector, packets, now)
         reflector.transmitted(np.array([number]), np.array([now]))
         assert sender_rows(packets)["follow_up_sequence"][0] == (39 if number == 40 else 40)
     assert [number for number, _ in reflector.stamps_left()] == [*range(39), 41]

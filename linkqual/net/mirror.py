@@ -1,0 +1,347 @@
+"""The reflector's loop, in its process: read a batch, see whose packets they are, answer in place. Floor 3.
+
+A reflector of one peer connects its socket as soon as it has recognised a packet of the session: from then on strangers never reach its
+buffer. Where several foreign senders share a port the socket stays open to all; strangers are counted and never answered.
+The kernel stamps packets on arrival, so at high rates a moment's rest lets more of them come for the price of one batch.
+"""
+
+from __future__ import annotations
+
+import select
+
+import numpy as np
+import numpy.typing as npt
+
+from linkqual.errors import InputError
+from linkqual.net import clock
+from linkqual.net.clock import Alarm, cpu_ns, monotonic_ns, utc_ns
+from linkqual.net.messages import Longs, MessageBlock, Octets, received_ancillary, runs
+from linkqual.net.outlet import Outlet
+from linkqual.net.process import ANSWER, BITMAP, CHUNK, ERROR, READY, REPORT, Inbox, Json, Outbox
+from linkqual.net.reflector import ReflectorConfig
+from linkqual.net.sockets import StampedSocket, address_octets
+from linkqual.records import ABSENT
+from linkqual.session.answers import Ends
+from linkqual.session.reflector import ReflectorSession
+from linkqual.units import NS_PER_S
+from linkqual.wire.stamp import BASE_BYTES
+
+_BATCH = 128
+_ROUNDS = 64  # batches before the parent is listened to
+_TICK_MS = 200
+_MANY = 4  # packets in a batch from which on the next one is waited for
+_GATHER_NS = 100_000
+_SAMPLE_NS = 10_000_000  # between two looks at the drop counter
+_MOST_SAMPLES = 1000
+_MOST_BACKLOG = 64 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
+_ROWS_A_CHUNK = 4096
+_IDLE_NS = 5 * NS_PER_S  # without a new packet a foreign sender may start again
+_OWNERS = 1 << 16  # replies whose TX stamps may be under way
+
+Mask = npt.NDArray[np.bool_]
+
+
+def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:
+    """The child: reflect until told to stop or left alone. `config`: a ReflectorConfig, or {"sessions": several of them}."""
+    several = config.get("sessions")
+    configs = [ReflectorConfig(**one) for one in several or [config]]
+    _Mirror(configs, inbox, outbox, alone=several is None).run()
+
+
+class _Served:
+    """One session, and how its packets are told from others."""
+
+    def __init__(self, config: ReflectorConfig, here: bytes, here_port: int) -> None:
+        self.config = config
+        self.session = ReflectorSession(config.settings(utc_ns()))
+        self.address = np.frombuffer(address_octets(config.peer_address), np.uint8)
+        self.over_ns = monotonic_ns() + config.max_seconds * NS_PER_S
+        self._here = here, here_port
+        self.meet(config.peer_port)
+
+    def meet(self, port: int) -> None:
+        """The peer sends from this port; 0: not known yet."""
+        self.port = port
+        self.session.answers.ends = Ends(self.address.tobytes(), port, *self._here)
+
+    def claim(self, batch: _Batch, free: Mask) -> Mask:
+        """Which of the packets that are still `free` are this session's to answer or to refuse."""
+        mine = free & batch.from_address(self.address)
+        if self.config.peer_port:
+            mine &= batch.ports == self.config.peer_port
+        if (
+            self.config.foreign and self.config.ssid is not None
+        ):  # too short a packet shows no SSID: the first session's
+            ssids = self.session.requests(batch.packets)["ssid"]
+            mine &= (ssids == self.config.ssid) | (batch.lengths < self.session.shortest)
+        if not self.port or (self.config.foreign and utc_ns() - self.session.newest_ns > _IDLE_NS):
+            self._look_for_peer(batch, np.flatnonzero(mine))
+        if self.port:
+            mine &= batch.ports == self.port
+        return mine
+
+    def _look_for_peer(self, batch: _Batch, candidates: Longs) -> None:
+        """Who sends the first sound packet is the peer; a foreign one, silent for a while, may start again or elsewhere."""
+        sound = candidates[self.session.recognises(batch.packets, batch.lengths, candidates)]
+        next_ones = sound[self.session.continues(batch.packets, batch.stamps, sound)]
+        if len(next_ones) and self.port in (0, int(batch.ports[next_ones[0]])):
+            self.meet(int(batch.ports[next_ones[0]]))
+        elif len(sound) and self.config.foreign:
+            sequence = self.session.requests(batch.packets)["sequence"][sound[0]]
+            self.session.begin_anew(int(sequence), utc_ns())
+            self.meet(int(batch.ports[sound[0]]))
+
+
+class _Batch:
+    """Packets read in one go, a row each."""
+
+    def __init__(self, block: MessageBlock, count: int) -> None:
+        self.packets = block.payload[:count]
+        self.lengths = block.lengths[:count].astype(np.int64)
+        longer = block.truncated(count)
+        if longer.any():
+            self.lengths[longer] = block.width + 1
+        self.stamps, self.ttl, self.tos = received_ancillary(block, count)
+        self.unstamped = 0
+        missing = self.stamps == ABSENT
+        if missing.any():
+            self.stamps[missing] = utc_ns()
+            self.unstamped = int(missing.sum())
+        self._names = block.names[:count]
+
+    @property
+    def ports(self) -> npt.NDArray[np.uint16]:
+        """Source ports."""
+        return np.ascontiguousarray(self._names[:, 2:4]).view(">u2")[:, 0]
+
+    def from_address(self, address: Octets) -> Mask:
+        """Whose source is this address."""
+        at = 8 if len(address) == 16 else 4
+        return np.asarray((self._names[:, at : at + len(address)] == address).all(axis=1))
+
+
+class _Owners:
+    """Whose reply a TX stamp belongs to, where several sessions share the socket."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self._session = np.zeros(_OWNERS, np.int64)
+        self._number = np.zeros(_OWNERS, np.int64)
+
+    def enter(self, session: int, first: int, count: int) -> int:
+        """`count` replies of a session, the first of which has that number of its own; its number on the socket."""
+        at = (self.next + np.arange(count)) % _OWNERS
+        self._session[at], self._number[at] = session, first + np.arange(count)
+        self.next += count
+        return self.next - count
+
+    def find(self, numbers: Longs) -> tuple[Longs, Longs]:
+        """(sessions, their own numbers)."""
+        at = numbers % _OWNERS
+        return self._session[at], self._number[at]
+
+
+class _Mirror:
+    """`alone`: one session whose peer the socket connects to."""
+
+    def __init__(self, configs: list[ReflectorConfig], inbox: Inbox, outbox: Outbox, *, alone: bool) -> None:
+        self._inbox, self._outbox, self._alone = inbox, outbox, alone
+        first = configs[0]
+        self._socket = StampedSocket(first.bind_address, first.port, buffer_bytes=first.receive_buffer_bytes)
+        here = address_octets(self._socket.address)
+        self._served = [_Served(config, here, self._socket.port) for config in configs]
+        self._block = MessageBlock(_BATCH, max(config.longest_packet for config in configs), named=True)
+        self._owners = _Owners()
+        self._outlet = Outlet(self._socket, 0, self._served[0].session.transmitted if alone else self._transmitted)
+        self._tos = 0
+        self._strangers = dict.fromkeys(("foreign", "wrong_ssid", "unstamped"), 0)
+        self._drops = _Drops(self._socket)
+        self._log: list[npt.NDArray[np.void]] = []  # rows of a one-way session on their way to the parent
+        self._logged = 0
+        self._alarm = Alarm()
+        self._connected = False
+        if alone and first.peer_port:
+            self._connect()
+        if first.realtime:
+            clock.go_realtime(first.realtime)
+
+    # ---- the loop
+
+    def run(self) -> None:
+        self._outbox.put_json(
+            READY, {"port": self._socket.port, "receive_buffer_bytes": self._socket.receive_buffer_bytes}
+        )
+        poll = select.poll()
+        poll.register(self._socket.descriptor, select.POLLIN)
+        poll.register(self._inbox.descriptor, select.POLLIN)
+        while not self._inbox.ended:
+            ready = {descriptor for descriptor, _ in poll.poll(_TICK_MS)}
+            if self._socket.descriptor in ready:
+                self._drain()
+            self._hand_over(1 if not ready else _ROWS_A_CHUNK)
+            if self._inbox.descriptor in ready:
+                for message in self._inbox.take():
+                    if not self._obey(message):
+                        return
+            self._outbox.flush()
+
+    def _drain(self) -> None:
+        if self._outbox.backlog > _MOST_BACKLOG:
+            self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
+            return
+        for _ in range(_ROUNDS):
+            count = self._serve_batch()
+            if count < _MANY:
+                break
+            if count < self._block.count:
+                self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
+        self._drops.sample()
+
+    def _obey(self, message: Json) -> bool:
+        session = self._served[0].session
+        match message:
+            case {"do": "counters"}:
+                self._outbox.put_json(ANSWER, self._counters())
+            case {"do": "arrived", "first": int(first), "count": int(count)}:
+                try:
+                    self._outbox.put(BITMAP, session.arrivals.bitmap(first, count))
+                except InputError as error:
+                    said = {"kind": "InputError", "message": error.message, "hint": error.hint}
+                    self._outbox.put_json(ERROR, said)
+            case {"do": "stop"}:
+                self._drain()  # what had come before
+                self._outlet.collect()
+                self._hand_over(1)
+                report = {"counters": self._counters(), "stamps": session.stamps_left()}
+                self._outbox.put_json(REPORT, report | {"drop_times": self._drops.times})
+                return False
+        return True
+
+    def _counters(self) -> Json:
+        own = self._drops.figures() | {
+            "queue_refusals": self._outlet.refusals["ENOBUFS"],
+            "receive_buffer_bytes": self._socket.receive_buffer_bytes,
+            "cpu_ns": cpu_ns(),
+        }
+        if not self._alone:
+            return {"sessions": [one.session.figures() for one in self._served], "port": own | self._strangers}
+        figures = self._served[0].session.figures()
+        return figures | {name: figures[name] + count for name, count in self._strangers.items()} | own
+
+    # ---- packets
+
+    def _serve_batch(self) -> int:
+        """How many packets were there."""
+        block = self._block
+        count = self._socket.receive(block)
+        if count:
+            batch = _Batch(block, count)
+            self._strangers["unstamped"] += batch.unstamped
+            if block.named:
+                self._distribute(batch)
+                if self._connected and count < block.count:  # all that came before the connection has been read
+                    block.forget_names()
+            else:
+                self._serve(0, batch, np.ones(count, np.bool_))
+        self._outlet.collect()
+        return count
+
+    def _distribute(self, batch: _Batch) -> None:
+        """To each session its own; of the rest it is said why nobody's."""
+        free = np.ones(len(batch.lengths), np.bool_)
+        for index, served in enumerate(self._served):
+            mine = served.claim(batch, free)
+            if mine.any():
+                free &= ~mine
+                self._serve(index, batch, mine)
+        if self._alone and self._served[0].port and not self._connected:
+            self._connect()
+        left = int(free.sum())
+        if left and not self._alone:
+            known = free & np.logical_or.reduce([batch.from_address(served.address) for served in self._served])
+            self._strangers["wrong_ssid"] += int(known.sum())
+            left -= int(known.sum())
+        self._strangers["foreign"] += left
+
+    def _connect(self) -> None:
+        served = self._served[0]
+        self._connected = self._socket.connect(served.config.peer_address, served.port)
+        if self._connected:
+            self._drops.peer_known()
+
+    def _serve(self, index: int, batch: _Batch, mine: Mask) -> None:
+        served, now = self._served[index], monotonic_ns()
+        if now > served.over_ns:
+            served.session.counters.over_cap += int(mine.sum())
+            return
+        admitted = served.session.admit(batch.packets, batch.lengths, mine, batch.stamps, now)
+        if not served.config.answering:
+            rows = np.flatnonzero(admitted)
+            self._log.append(served.session.log(batch.packets, rows, batch.stamps, batch.ttl, batch.tos))
+            self._logged += len(rows)
+            return
+        lengths = batch.lengths if admitted.all() else np.where(admitted, batch.lengths, 0)
+        for first, stop in runs(lengths):
+            if lengths[first]:
+                self._answer(index, batch, first, stop)
+
+    def _answer(self, index: int, batch: _Batch, first: int, stop: int) -> None:
+        """Admitted rows [first, stop), all of one length."""
+        block, session = self._block, self._served[index].session
+        packets = batch.packets[first:stop, : max(int(batch.lengths[first]), BASE_BYTES)]
+        here = slice(first, stop)
+        number, marks = session.answer(packets, first, batch.stamps[here], batch.ttl[here], batch.tos[here], utc_ns())
+        if not self._alone:
+            number = self._owners.enter(index, number, stop - first)
+        block.prepare_replies(first, stop)
+        for begin, end in runs(marks):
+            if marks[begin] != self._tos:
+                self._tos = int(marks[begin])
+                self._socket.set_tos(self._tos)
+            session.not_sent(len(self._outlet.push(block, first + begin, first + end, number + begin)))
+
+    def _transmitted(self, numbers: Longs, sent_ns: Longs) -> None:
+        sessions, own = self._owners.find(numbers)
+        for index in np.unique(sessions):
+            here = sessions == index
+            self._served[index].session.transmitted(own[here], sent_ns[here])
+
+    def _hand_over(self, least: int) -> None:
+        """Rows of a one-way session, when there are so many."""
+        if self._logged >= least:
+            self._outbox.put(CHUNK, np.concatenate(self._log).tobytes())
+            self._log.clear()
+            self._logged = 0
+
+
+class _Drops:
+    """Packets the socket lost because its buffer was full: how many, and when."""
+
+    def __init__(self, socket_: StampedSocket) -> None:
+        self._socket = socket_
+        self._before_peer = 0  # while strangers could reach the buffer
+        self._seen = 0
+        self._next_ns = 0
+        self.times: list[list[int]] = []  # [UTC ns, increase], at most 1000
+
+    def sample(self) -> None:
+        """Look, every 10 ms at most."""
+        now = monotonic_ns()
+        if now >= self._next_ns:
+            self._next_ns = now + _SAMPLE_NS
+            self._look()
+
+    def _look(self) -> int:
+        dropped = self._socket.dropped()
+        if dropped != self._seen and len(self.times) < _MOST_SAMPLES:
+            self.times.append([utc_ns(), dropped - self._seen])
+        self._seen = dropped
+        return dropped
+
+    def peer_known(self) -> None:
+        """From now on only the peer's packets can be dropped."""
+        self._before_peer = self._look()
+
+    def figures(self) -> dict[str, int]:
+        """`socket_drops` of the peer's packets once it is known, `drops_before_peer`."""
+        return {"socket_drops": self._look() - self._before_peer, "drops_before_peer": self._before_peer}
