@@ -181,6 +181,7 @@ def _joined(host_said: EndConditions, probe_said: EndConditions) -> EndCondition
         receive_buffer_bytes=probe_said.receive_buffer_bytes or host_said.receive_buffer_bytes,
         counters=probe_said.counters,
         drops=host_said.drops | probe_said.drops,
+        drop_times=drops.thinned(sorted(host_said.drop_times + probe_said.drop_times)),
         notes=host_said.notes + probe_said.notes,
     )
 

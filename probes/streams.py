@@ -236,6 +236,7 @@ class AgentStream(Stream):
             receive_buffer_bytes=counters.get("receive_buffer_bytes"),
             drops=socket_drops(counters),
             counters=counted(counters),
+            drop_times=tuple((int(at_ns), "socket_drops", int(by)) for at_ns, by in far.get("drop_times", ())),
         )
 
     def refused(self) -> Fault:
@@ -245,7 +246,7 @@ class AgentStream(Stream):
 
 def socket_drops(said: dict[str, Any]) -> dict[str, int]:
     """What a socket of ours dropped, by the name `rules.hosts` looks for."""
-    return {"socket_drops": said["socket_drops"]} if isinstance(said.get("socket_drops"), int) else {}
+    return {name: said[name] for name in ("socket_drops", "drops_before_peer") if isinstance(said.get(name), int)}
 
 
 def counted(said: dict[str, Any]) -> dict[str, int]:

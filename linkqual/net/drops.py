@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -117,7 +117,7 @@ class Sampler:
                 name: self.increase.get(name, 0) + by for name, by in (dict.fromkeys(self.increase, 0) | rose).items()
             }
             self.increase = {name: by for name, by in total.items() if by or ":" not in name}
-            self.times = _thinned([*self.times, *((at_ns, name, by) for name, by in rose.items() if by)])
+            self.times = thinned([*self.times, *((at_ns, name, by) for name, by in rose.items() if by)])
             self.latest = now
 
     def _watch(self) -> None:
@@ -138,7 +138,7 @@ class Sampler:
         self.close()
 
 
-def _thinned(times: list[Rise]) -> tuple[Rise, ...]:
+def thinned(times: Sequence[Rise]) -> tuple[Rise, ...]:
     """At most MOST_TIMES: two neighbours of one counter become one that stands at the earlier instant."""
     while len(times) > MOST_TIMES:
         kept: list[Rise] = []

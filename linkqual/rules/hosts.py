@@ -1,40 +1,79 @@
-"""What the two hosts may have dropped themselves: never charged to the line.
+"""What the two hosts say they dropped themselves: which counters are of this measurement, and which only may be.
 
 Floor 2, pure.
 """
 
 from __future__ import annotations
 
-from linkqual.model import Conditions, Direction, EndConditions
+from linkqual.model import EndConditions
+from linkqual.units import format_count
 
 _UDP = ("RcvbufErrors", "InErrors", "MemErrors")
+_RECEIVING = ("rx_fifo", "ingress_drops")
+_SENDING = ("tx_dropped", "tx_fifo", "qdisc_drops")
+OWN = "socket_drops"  # of the probe's own socket, which hears this session's peer alone
+
+Counters = dict[str, int]
 
 
-def received_drops(end: EndConditions) -> int:
-    """Packets this end may have dropped after the line delivered them.
+def received_drops(end: EndConditions) -> Counters:
+    """Counters of packets this end dropped after the line delivered them, that may be this measurement's or another's.
 
-    The probe's own socket counter when there is one, else the UDP counters of the host; and what the host dropped before
-    any socket saw it (softnet, receive FIFO). `rx_dropped` is left out: it also counts frames of unknown protocols.
+    Before any socket saw them (softnet, receive FIFO, the card's rings); and the UDP counters of the host where the probe's own
+    socket told nothing. `rx_dropped` is left out: it also counts frames of unknown protocols.
     """
-    drops = end.drops
-    sockets = drops.get("socket_drops", 0) or sum(
-        max((drops.get(f"{kind}{name}", 0) for name in _UDP), default=0) for kind in ("Udp", "Udp6")
-    )
-    return sockets + drops.get("softnet_dropped", 0) + _named(drops, ":rx_fifo")
+    found = {"softnet_dropped": end.drops.get("softnet_dropped", 0)} | _named(end, _RECEIVING) | _card(end, sends=False)
+    if OWN not in end.drops:
+        for kind in ("Udp", "Udp6"):
+            full = {f"{kind}{name}": end.drops.get(f"{kind}{name}", 0) for name in _UDP}
+            most = max(full, key=lambda name: full[name])
+            found[most] = max(full[most] - end.drops.get(f"{kind}InCsumErrors", 0), 0)  # damaged ones are the line's
+    return {name: count for name, count in found.items() if count}
 
 
-def sent_drops(end: EndConditions) -> int:
-    """Packets this end may have dropped after the sender handed them over. A failed send is known and is not lost."""
-    return _named(end.drops, ":tx_dropped")
+def sent_drops(end: EndConditions) -> Counters:
+    """Counters of packets this end dropped after the program handed them over, that it was not told of.
+
+    What the queue refused to the program's face never left, and is not lost.
+    """
+    found = _named(end, _SENDING) | _card(end, sends=True)
+    told = end.counters.get("queue_refusals", 0)
+    for name in [name for name in found if name.endswith("qdisc_drops")]:
+        told, found[name] = max(told - found[name], 0), max(found[name] - told, 0)
+    return {name: count for name, count in found.items() if count}
 
 
-def _named(drops: dict[str, int], ending: str) -> int:
-    return sum(count for name, count in drops.items() if name.endswith(ending) and not name.startswith("lo:"))
+def own_socket_drops(end: EndConditions) -> tuple[int, int]:
+    """Of the packets the probe's own socket dropped: (surely for want of room, perhaps so and perhaps because they came damaged).
+
+    The socket counts both alike; the host's counters of full buffers and of wrong checksums bound either.
+    """
+    dropped = end.drops.get(OWN, 0)
+    full = [
+        end.drops[name]
+        for name in ("UdpRcvbufErrors", "UdpMemErrors", "Udp6RcvbufErrors", "Udp6MemErrors")
+        if name in end.drops
+    ]
+    damaged = end.drops.get("UdpInCsumErrors", 0) + end.drops.get("Udp6InCsumErrors", 0)
+    at_most = min(dropped, sum(full)) if full else dropped
+    surely = min(max(dropped - damaged, 0), at_most)
+    return surely, at_most - surely
 
 
-def in_doubt(conditions: Conditions, direction: Direction) -> int:
-    """Lost packets of a direction that the hosts may have caused."""
-    near, far = conditions.near, conditions.far
-    forward = sent_drops(near) + received_drops(far)
-    reverse = sent_drops(far) + received_drops(near)
-    return {Direction.FORWARD: forward, Direction.REVERSE: reverse}.get(direction, forward + reverse)
+def words(counters: Counters, place: str) -> str:
+    """ "far softnet_dropped +3, far eth0:rx_fifo +1"."""
+    return ", ".join(f"{place} {name} +{format_count(count)}" for name, count in sorted(counters.items()))
+
+
+def _named(end: EndConditions, endings: tuple[str, ...]) -> Counters:
+    return {
+        name: count
+        for name, count in end.drops.items()
+        if name.partition(":")[2] in endings and not name.startswith("lo:")
+    }
+
+
+def _card(end: EndConditions, sends: bool) -> Counters:
+    """The driver's own counters, by the side their name speaks of; one that names none counts for arrivals."""
+    cards = {name: count for name, count in end.drops.items() if ":nic/" in name}
+    return {name: count for name, count in cards.items() if ("tx" in name.partition(":nic/")[2].lower()) is sends}

@@ -8,7 +8,7 @@ from linkqual.metrics import METRICS, quantile
 from linkqual.model import Decision, Direction, Estimate, Finding, Measurement, Objective, Outcome, Rule
 from linkqual.rules import clocks, decisions, estimates, whole, words
 from linkqual.rules.proportion import Reason, Sample, allowed_share, rule, sample_of, strict_confidence
-from linkqual.rules.stream import Stream, doubt, drifted, tally
+from linkqual.rules.stream import Stream, doubted, drifted, tally
 from linkqual.stats import query
 from linkqual.units import format_count, format_duration, format_value
 
@@ -52,8 +52,16 @@ def _judged(objective: Objective, stream: Stream, estimate: Estimate | None, sha
     if found is None or not found.n:
         return _nothing(objective, stream)
     late, drift_ns = drifted(objective, stream, found)
-    sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, doubt(objective, stream) + late)
-    sample = replace(sample, lost=min(query.losses(stream.summary, objective.direction), sample.bad), drift_ns=drift_ns)
+    doubts = doubted(objective, stream)
+    doubt = sum(entry.packets for entry in doubts) + late
+    sample = sample_of(found, share, objective, stream.family, stream.result.rate_pps, doubt)
+    sample = replace(
+        sample,
+        lost=min(query.losses(stream.summary, objective.direction), sample.bad),
+        drift_ns=drift_ns,
+        suspicion=words.suspicion(doubts),
+        remedy=max(doubts, key=lambda entry: entry.packets).remedy if doubts else "",
+    )
     key = stream.measurement.step.key
     decision = decisions.taken(objective, stream.result, stream.family, sample.n, sample.bad)
     if decision is not None:
@@ -75,7 +83,7 @@ def _decide(objective: Objective, sample: Sample, reason: Reason, rate: float, s
     if reason is Reason.CLOCKS:
         return "measure again with both clocks held by NTP or PTP, or for a shorter time: the drift counts with the length of the run"
     if reason is Reason.HOST:
-        return "measure again where the hosts drop nothing (see the note on host drops): a lower rate or larger socket buffers"
+        return sample.remedy
     return words.decide(objective, sample, rate, sequential)
 
 

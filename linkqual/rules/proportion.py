@@ -65,7 +65,8 @@ class Sample:
 
     `doubt`: bad trials that may not be this line's doing (dropped by a host, of unknown direction, late by drifting clocks): they
     can keep a line from passing, never make it fail. `drift_ns`: what the clocks may have added to each delay, where that makes some
-    of the doubt. `lost`: how many bad trials were lost packets, where delays are judged; None: not known.
+    of the doubt. `lost`: how many bad trials were lost packets, where delays are judged; None: not known. `suspicion`: whose
+    doing the trials in doubt may be, and `remedy`: what would settle that.
     """
 
     n: int
@@ -78,6 +79,8 @@ class Sample:
     doubt: int = 0
     lost: int | None = None
     drift_ns: int = 0
+    suspicion: str = ""
+    remedy: str = ""
 
     @property
     def certain(self) -> Sample:
@@ -167,7 +170,7 @@ class Reason(StrEnum):
     """Why a sample is not (simply) a PASS or a FAIL."""
 
     PLAIN = "plain"
-    HOST = "host"  # it would fail, were the trials in doubt the line's
+    HOST = "host"  # it would fail, were the losses in doubt the line's
     CLOCKS = "clocks"  # the same, and the doubt is that of drifting clocks
     FAMILY = "family"  # above the limit at the confidence of one red line, not of the family
     BURSTS = "bursts"  # trials say yes, events do not

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from linkqual.metrics import METRICS
-from linkqual.model import Direction, Measurement, Objective, StampResult, Summary, Tally
-from linkqual.rules import clocks, hosts
+from linkqual.model import Measurement, Objective, StampResult, Summary, Tally
+from linkqual.rules import clocks, ledger
 from linkqual.stats import query
 from linkqual.stats import tally as tallies
 
@@ -66,13 +66,11 @@ def _spread(bad: int, n: int, size: float) -> Tally:
     return Tally(n=n, bad=bad, first=sizes[0], last=sizes[-1] if count > 1 else 0, sizes=tuple(inner))
 
 
-def doubt(objective: Objective, stream: Stream) -> int:
-    """Losses that hosts may have caused or whose direction is not known."""
+def doubted(objective: Objective, stream: Stream) -> list[ledger.Entry]:
+    """The losses among its bad trials that may not be the line's in this direction."""
     if METRICS[objective.metric].unit == "ratio" and objective.metric != "loss_ratio":
-        return 0
-    gone = query.losses(stream.summary, objective.direction)
-    unknown = stream.summary.lost if objective.direction is not Direction.ROUND_TRIP else 0
-    return min(hosts.in_doubt(stream.measurement.conditions, objective.direction) + unknown, gone)
+        return []
+    return ledger.doubts(stream.measurement, objective.direction)
 
 
 def drifted(objective: Objective, stream: Stream, found: Tally) -> tuple[int, int]:

@@ -5,8 +5,11 @@ Floor 2, pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Objective
+from linkqual.rules.ledger import Entry
 from linkqual.rules.proportion import Reason, Sample, more_trials
 from linkqual.stats.boundaries import ENOUGH_EVENTS
 from linkqual.units import (
@@ -162,9 +165,14 @@ def _doubted(sample: Sample) -> str:
             "of them may only seem late"
         )
     return (
-        f"up to {format_count(sample.doubt)} of them may be no loss of this line "
-        "in this direction (dropped inside a host, or direction unknown)"
+        f"up to {format_count(sample.doubt)} of them may be no loss of this line in this direction: {sample.suspicion}"
     )
+
+
+def suspicion(doubts: Sequence[Entry]) -> str:
+    """ "18,220 dropped by the far end's receive socket, which had no room; 3 may have been dropped inside a host"."""
+    ordered = sorted(doubts, key=lambda entry: -entry.packets)
+    return "; ".join(f"{format_count(entry.packets)} {entry.because}" for entry in ordered)
 
 
 def _contested(objective: Objective, sample: Sample, value: float | None) -> str:
