@@ -15,7 +15,7 @@ from linkqual.model import (
     Qualification,
     StampResult,
 )
-from linkqual.reports import charts_arrival, charts_delay, surroundings, wording
+from linkqual.reports import charts_arrival, charts_delay, markings, surroundings, wording
 from linkqual.reports.marks import Picture
 from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
 from linkqual.reports.truth import truth
@@ -48,6 +48,9 @@ def sections(q: Qualification) -> dict[str, Any]:
         "goodput": goodput(q),
         "path": next((m.path for m in q.measurements if m.path), None),
         "hops": hops(next((m.path for m in q.measurements if m.path), None)),
+        "marking": markings.result_of(q),
+        "marking_tables": markings.tables(q),
+        "marking_traces": markings.traces(q),
         "pings": pings(q, stamp),
         "conditions": {
             "groups": surroundings.groups(q),
@@ -58,7 +61,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "used_metrics": [METRICS[n] for n in dict.fromkeys(o.metric for o in q.plan.objectives) if n in METRICS],
         "objectives": grouped(q.plan.objectives or q.profile.objectives),
         "truth": truth(q) if q.truth else None,
-        "missing_reason": {probe: missing(q, probe) for probe in ("stamp", "ping", "throughput", "path")},
+        "missing_reason": {probe: missing(q, probe) for probe in ("stamp", "ping", "throughput", "path", "marking")},
     }
 
 

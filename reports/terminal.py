@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
-from linkqual.reports import wording
+from linkqual.reports import markings, wording
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.units import format_duration
@@ -60,7 +60,10 @@ def render(
     terminal shows more than ASCII, `report`: where the page for the carrier was written.
     """
     style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
-    blocks = [_head(q, style), _table(q, style), _sentences(q, style), _notes(q, style), _banner(q, style)]
+    blocks = [
+        *(_head(q, style), _table(q, style), _markings(q, style)),
+        *(_sentences(q, style), _notes(q, style), _banner(q, style)),
+    ]
     if report:
         blocks.append([f"report   {style.text(report)}"])
     return "\n".join("\n".join(block) + "\n" for block in blocks if block)
@@ -160,6 +163,24 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
         parts = [value, f"({interval})" if interval else "", f"limit {limit}", f"n {n}"]
         lines += wrap(style.text(" ".join(part for part in parts if part)), style.width, "    ", "    ")
     return lines
+
+
+# ---- markings
+
+
+def _markings(q: Qualification, style: _Style) -> list[str]:
+    """Which values arrive, a column a value sent; only where they fit, else the sentences of the findings say it."""
+    result = markings.result_of(q)
+    if result is None or not result.rows:
+        return []
+    heads = ["marking", *(f"{wording.ARROWS[way]} {way}" if style.unicode else str(way) for way in markings.WAYS)]
+    rows = [[head, *cells] for head, cells in zip(heads, markings.short(result), strict=True)]
+    sizes = widths(rows)
+    gap = min(3, (style.width - sum(sizes)) // (len(sizes) - 1))
+    if gap < 1:
+        return []
+    first, *others = [(" " * gap).join(map(pad, row, sizes)).rstrip() for row in rows]
+    return [style.paint(first, "2"), *others, style.paint(style.text(markings.LEGEND), "2")]
 
 
 # ---- sentences

@@ -54,6 +54,8 @@ def limit_words(objective: Objective) -> str:
     """ "≤ 12 ms"; "not given" when it depends on a fact of the line nobody gave."""
     if objective.limit is None:
         return "not given"
+    if unit_of(objective) == "marking":
+        return objective.limit_text
     sign = "≤" if objective.relation is Relation.AT_MOST else "≥"
     return f"{sign} {format_value(objective.limit, unit_of(objective))}"
 
@@ -194,7 +196,9 @@ def troubles(qualification: Qualification) -> list[Trouble]:
     groups: dict[tuple[Fault, bool], list[str]] = {}
     for measurement in qualification.measurements:
         if measurement.fault:
-            partly = any((measurement.stamp, measurement.ping, measurement.throughput, measurement.path))
+            partly = any(
+                (measurement.stamp, measurement.ping, measurement.throughput, measurement.path, measurement.marking)
+            )
             groups.setdefault((measurement.fault, partly), []).append(measurement.step.key)
     return [Trouble(tuple(steps), fault, partly) for (fault, partly), steps in groups.items()]
 

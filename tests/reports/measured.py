@@ -118,6 +118,31 @@ def throughput(direction: Direction, streams: int, mean_bps: float, seconds: int
     return m.Measurement(step, START + offset * SECOND, 24 * SECOND, throughput=result, conditions=CONDITIONS)
 
 
+MARKING = m.Step("marking", "marking", {"packets": 20}, packets=180, duration_ns=18 * SECOND, why="Which arrive.")
+_DSCPS, _ECNS = (0, 24, 26, 34, 46, 48), (1, 2, 3)
+
+
+def marking(changes: dict[tuple[int, int], tuple[int, int, int]] | None = None, *, lost: int = 0) -> m.Measurement:
+    """20 packets each; `changes` forward: sent -> what so many arrive as. With changes, a trace that shows them at hop 3."""
+    changes = changes or {}
+    rows = []
+    for way in (FORWARD, REVERSE):
+        for sent in [(dscp, 0) for dscp in _DSCPS] + [(0, ecn) for ecn in _ECNS]:
+            gone = lost if way is FORWARD and sent == (48, 0) else 0
+            dscp, ecn, count = changes.get(sent, (0, 0, 0)) if way is FORWARD else (0, 0, 0)
+            cells = [(*sent, 20 - count - gone)] + ([(dscp, ecn, count)] if count else [])
+            rows.append(m.MarkingRow(way, *sent, 20, gone, arrived=tuple(cell for cell in cells if cell[2])))
+    traces = ()
+    if changes:
+        first, (dscp, ecn, _) = next(iter(changes.items()))
+        octets = (first[0] << 2 | first[1],) * 2 + (dscp << 2 | ecn,)
+        hops = [hop(at, f"192.0.2.{at}", 5.0, quoted_tos=octet) for at, octet in enumerate(octets, 1)]
+        end = hop(4, "192.0.2.33", 10.9, reached=True)
+        traces = (m.MarkingTrace(FORWARD, *first, m.Trace("192.0.2.0", "192.0.2.33", 41_001, 33_434, (*hops, end))),)
+    result = m.MarkingResult(tuple(rows), 52, SECOND, traces)
+    return m.Measurement(MARKING, START + 140 * SECOND, 3 * SECOND, marking=result, conditions=CONDITIONS)
+
+
 def hop(ttl: int, address: str | None, ms: float = 0.0, **changes: object) -> m.Hop:
     rtt = tuple(int((ms + extra) * MS) for extra in (0.0, 0.03, 0.01)) if address else ()
     return replace(m.Hop(ttl, address, rtt, 3, len(rtt)), **changes)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from .measured import (
     REVERSE,
     STAMP,
     START,
+    marking,
     path,
     ping,
     stamp,
@@ -102,6 +103,7 @@ def clean() -> m.Qualification:
         ping(),
         *(throughput(d, n, bps) for d, n, bps in _RATES),
         path(),
+        marking(),
     )
     notes = (
         m.Note(
@@ -217,6 +219,7 @@ def lossy() -> m.Qualification:
         ping(17.1 * MS, 46),
         *(throughput(d, n, bps) for d, n, bps in slow),
         path(symmetric=False),
+        marking({(46, 0): (0, 0, 20), (34, 0): (0, 0, 8), (0, 2): (0, 0, 20)}, lost=20),
     )
     return document(LINK, measurements, m.Verdict(Outcome.FAIL, findings, notes, FAMILY))
 
