@@ -19,17 +19,18 @@ from linkqual.probes.bench import Reflector
 from linkqual.probes.streams import SILENCE_NS, SILENT, Stream, without
 from linkqual.records import Fate
 from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, Numbers
+from linkqual.session.tails import FOREIGN_ASKS, least_bytes
 from linkqual.units import format_duration
 from linkqual.wire.pairing import join_host_port
 from linkqual.wire.stamp import Mode
 from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
+from linkqual.wire.tlv import HEADER_BYTES
 from linkqual.wire.tlv_values import TimestampMethod
 
 if TYPE_CHECKING:
     from linkqual.records import Records
 
 _CLOSING = 16  # packets sent after those that count: their replies tell what became of the last ones that do
-_ASKS = ("direct_measurement", "timestamp_information")
 _SSID = 1
 _METHODS = {
     TimestampMethod.HARDWARE: "hardware",
@@ -60,13 +61,16 @@ class ReflectorStream(Stream):
             first_seq=FIRST_SEQ,
             far_kernel=False,
             key=self.reflector.key.hex(),
-            tlvs=_ASKS if self._has_room() else (),
+            tlvs=FOREIGN_ASKS if self._has_room() else (),
             **self.sent(),
         )
 
     def _has_room(self) -> bool:
-        """For what is asked for besides Follow-Up Telemetry."""
-        return smallest(self.step.params) >= least_bytes(bool(self.reflector.key))
+        """For what is asked for besides Follow-Up Telemetry, in packets of every size."""
+        mode = Mode.AUTHENTICATED if self.reflector.key else Mode.UNAUTHENTICATED
+        sizes = [size for size, _ in self.step.params.get("mix") or ()] or [self.step.params["packet_bytes"]]
+        over = [size - least_bytes(mode, FOREIGN_ASKS) for size in sizes]
+        return all(rest == 0 or rest >= HEADER_BYTES for rest in over)
 
     def take(self, rows: Records) -> None:
         """See Stream."""
@@ -147,17 +151,6 @@ class ReflectorStream(Stream):
         return Fault(
             "unreachable", f"nothing listens at UDP port {self.reflector.port} of {self.bench.peer_address}", _HELPS
         )
-
-
-def least_bytes(authenticated: bool) -> int:
-    """Octets of the smallest packet with room for every TLV that is asked for."""
-    mode = Mode.AUTHENTICATED if authenticated else Mode.UNAUTHENTICATED
-    return mode.follow_up_bytes + (4 + 12) + (4 + 4)
-
-
-def smallest(params: dict[str, Any]) -> int:
-    """Octets of the smallest packet of a step."""
-    return min((size for size, _ in params.get("mix") or ()), default=params["packet_bytes"])
 
 
 def _span_ns(rows: Records) -> int:

@@ -7,7 +7,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | path | max_hops, rounds, timeout_ns |
 | marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
-| stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, schedule, fixed (length given: looked at once, at the end) |
+| stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
 
 All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.
@@ -27,6 +27,7 @@ from linkqual.profile.limits import NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 from linkqual.units import format_size
 
+WITHOUT_AGENT = ("path", "ping", "stamp")  # what can be measured, if less of it, without an agent at the far end
 ORDER = ("path", "marking", "ping", "stamp", "throughput")
 
 
@@ -45,6 +46,8 @@ class PlanOptions:
     max_rate_bps: int | None = None  # no step offers more than this, per direction
     max_bytes: int | None = None  # the whole plan sends no more than this, both directions
     ip_version: int = 4
+    reflector: bool = False  # at the far end is no agent, but a reflector of others
+    reflector_key: bool = False  # packets to it are signed
 
 
 def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Plan:
@@ -56,6 +59,11 @@ def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Pl
     objectives, reasons = _resolve(profile, link, options, probes)
     steps: list[Step] = []
     builder = Builder(link, options, objectives)
+    for name in profile.probes if options.reflector else ():
+        if name not in WITHOUT_AGENT and name not in options.skip:
+            reasons.append(
+                f"{name} is left out: it needs our agent at the far end, and a reflector only answers probes"
+            )
     for probe in ORDER:
         if probe in probes:
             built, why = builder.build(probe, probes[probe])
@@ -75,10 +83,20 @@ def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]
             )
     if both := set(options.only) & set(options.skip):
         raise UsageError(f"{', '.join(sorted(both))} is both asked for and skipped", "give --only or --skip")
+    if options.reflector and (unable := [name for name in options.only if name not in WITHOUT_AGENT]):
+        raise UsageError(
+            f"{unable[0]} needs our agent at the far end", "give the agent's pairing line instead of --reflector"
+        )
+    if options.reflector and profile.probes.get("stamp", {}).get("authenticated") and not options.reflector_key:
+        raise UsageError(
+            f"profile {profile.name!r} asks for authenticated packets", "give the reflector's key with --reflector-key"
+        )
     chosen = {
         name: settings
         for name, settings in profile.probes.items()
-        if name not in options.skip and (not options.only or name in options.only)
+        if name not in options.skip
+        and (not options.only or name in options.only)
+        and (not options.reflector or name in WITHOUT_AGENT)
     }
     if not chosen:
         raise UsageError("nothing is left to measure", f"profile {profile.name!r} uses {', '.join(profile.probes)}")

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from linkqual.errors import InputError
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
+from linkqual.plan import sizes as sizing
 from linkqual.plan.needs import Need, needs
+from linkqual.plan.sizes import Sizes
 from linkqual.profile.limits import allowed_goodput_bps
 from linkqual.session.marking import DSCP, ECN, PACKET_BYTES, marks, wanted_values
 from linkqual.units import (
@@ -30,7 +31,7 @@ _Built = tuple[list[Step], list[str]]
 
 
 def _ip_bytes(payload: int, ip_version: int) -> int:
-    return payload + 8 + (20 if ip_version == 4 else 40)
+    return int(sizing.ip_bytes(payload, ip_version))
 
 
 @dataclass(slots=True)
@@ -124,15 +125,10 @@ class Builder:
 
     def _stamp(self, settings: dict[str, Json]) -> _Built:
         options = self.options
-        size = options.packet_bytes or settings["packet_bytes"]
-        ip_bytes = _ip_bytes(size, options.ip_version)
-        if self.link.mtu is not None and ip_bytes > self.link.mtu:
-            raise InputError(
-                f"a stamp packet of {size} B is {ip_bytes} B with its headers and does not fit the MTU of {self.link.mtu} B",
-                f"packet_bytes of at most {self.link.mtu - (ip_bytes - size)}",
-                "probes.stamp.packet_bytes",
-            )
-        rate, reasons = self._rate(options.rate_pps or settings["rate_pps"], ip_bytes)
+        sizes, reasons = self._sizes(settings)
+        ip_bytes = sizing.ip_bytes(sizes.mean, options.ip_version)
+        rate, why = self._rate(options.rate_pps or settings["rate_pps"], ip_bytes)
+        reasons += why
         timeout = settings["timeout_ns"]
         rtt = self._rtt_ns()
         if rtt is not None and timeout < 4 * rtt:
@@ -147,13 +143,15 @@ class Builder:
             cap = max(1, rate * options.duration_ns // NS_PER_S)
         expected = cap if fixed else min(cap, max((need.good for need in wanted), default=cap))
         reasons += _why_packets(wanted, cap, rate, fixed)
-        params = settings | {
+        params = settings | sizes.params
+        params |= {
             "rate_pps": rate,
-            "packet_bytes": size,
             "timeout_ns": timeout,
             "fixed": fixed,
             "enough": expected,  # packets that prove a good line: a line already failed is held no longer
         }
+        if options.reflector:
+            params |= {"far_end": "reflector", "authenticated": options.reflector_key}
         step = Step(
             key="stamp",
             probe="stamp",
@@ -161,13 +159,27 @@ class Builder:
             packets=cap,
             duration_ns=_span(cap, rate) + timeout + SETUP_NS,
             expected_ns=_span(expected, rate) + timeout + SETUP_NS,
-            offered_bps=rate * ip_bytes * 8,
-            total_bytes=2 * cap * ip_bytes,
-            why="delay, jitter and loss of both directions in one stream, stamped by the kernels at both ends",
+            offered_bps=round(rate * ip_bytes * 8),
+            total_bytes=round(2 * cap * ip_bytes),
+            why="delay, jitter and loss against a reflector that is not ours: its own stamps, and directions as far as it numbers its replies"
+            if options.reflector
+            else "delay, jitter and loss of both directions in one stream, stamped by the kernels at both ends",
         )
         return [step], reasons
 
-    def _rate(self, rate: int, ip_bytes: int) -> tuple[int, list[str]]:
+    def _sizes(self, settings: dict[str, Json]) -> tuple[Sizes, list[str]]:
+        options = self.options
+        asked = Sizes(options.packet_bytes) if options.packet_bytes else sizing.of_params(settings)
+        settings.pop("mix", None)
+        return sizing.chosen(
+            asked,
+            authenticated=options.reflector_key if options.reflector else settings["authenticated"],
+            foreign=options.reflector,
+            mtu=self.link.mtu,
+            ip_version=options.ip_version,
+        )
+
+    def _rate(self, rate: int, ip_bytes: float) -> tuple[int, list[str]]:
         """The packet rate within a tenth of the line and within --max-rate."""
         contracted = [
             bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := self.link.contracted_bps(direction))
@@ -182,7 +194,7 @@ class Builder:
                     "a probe that loads the line measures itself"
                 )
         if self.options.max_rate_bps is not None:
-            fitting = max(1, self.options.max_rate_bps // (ip_bytes * 8))
+            fitting = max(1, int(self.options.max_rate_bps // (ip_bytes * 8)))
             if fitting < rate:
                 rate = fitting
                 reasons.append(f"stamp sends {format_packet_rate(rate)}, as --max-rate allows")

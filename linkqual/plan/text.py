@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from linkqual.metrics import METRICS
 from linkqual.model import Json, Objective, Plan, Step, family_size
+from linkqual.plan import sizes
 from linkqual.plan.needs import BAD_FACTOR, Need, needs
 from linkqual.units import (
     NS_PER_S,
@@ -57,7 +58,7 @@ def _sends(step: Step) -> str:
     params = step.params
     if step.probe == "stamp":
         count = format_count(step.packets) if params["fixed"] else f"at most {format_count(step.packets)}"
-        size = f"{params['packet_bytes']} B of UDP payload"
+        size = f"{sizes.of_params(params).text} of UDP payload"
         return f"{count} packets, {format_packet_rate(params['rate_pps'])} of {size}: {format_rate(step.offered_bps)} each way"
     if step.probe == "throughput":
         rate = f"up to {format_rate(step.offered_bps)}" if step.offered_bps else "as much as the line takes"

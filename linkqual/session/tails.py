@@ -26,6 +26,7 @@ ASKABLE = {
     "location": Type.LOCATION,
     "timestamp_information": Type.TIMESTAMP_INFORMATION,
 }
+FOREIGN_ASKS = ("direct_measurement", "timestamp_information")  # of a reflector that nobody can be asked about
 
 Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -44,6 +45,11 @@ def requests(names: Sequence[str], dscp: int) -> tuple[Tlv, ...]:
         if name not in ASKABLE:
             raise UsageError(f"no sender asks for {name!r}", hint=f"choose from {', '.join(ASKABLE)}")
     return tuple(Tlv(ASKABLE[name], made[ASKABLE[name]]()) for name in dict.fromkeys(names))
+
+
+def least_bytes(mode: Mode, names: Sequence[str]) -> int:
+    """Octets of the smallest packet that asks for these and for Follow-Up Telemetry."""
+    return mode.follow_up_bytes + tlv.total_bytes(requests(names, 0))
 
 
 class Tails:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -238,3 +239,42 @@ def test_a_plan_sends_what_its_steps_send() -> None:
     assert plan.total_bytes == sum(one.total_bytes for one in plan.steps)
     assert plan.expected_ns < plan.total_ns
     assert all(one.expected_ns <= one.duration_ns for one in plan.steps)
+
+
+def test_a_mix_of_sizes_counts_with_its_mean_and_must_fit_with_its_largest() -> None:
+    mix = {"packet_bytes": 1400, "mix": [[64, 7], [594, 4], [1400, 1]]}
+    profile = replace(TRAINING, probes={"stamp": TRAINING.probes["stamp"] | mix})
+    mean = (7 * 64 + 4 * 594 + 1400) / 12 + 28
+    (step,) = make(profile, LINE, PlanOptions(rate_pps=1000)).steps
+    assert step.offered_bps == round(1000 * mean * 8)
+    assert step.total_bytes == round(2 * (step.packets or 0) * mean)
+    assert (step.params["packet_bytes"], step.params["mix"]) == (1400, mix["mix"])
+    assert any("64, 594 and 1400 B as 7:4:1 (352 B on average)" in line for line in describe(make(profile, LINE)))
+    with pytest.raises(InputError, match="1400 B is 1428 B"):
+        make(profile, replace(LINE, mtu=1300))
+    (single,) = make(profile, LINE, PlanOptions(packet_bytes=100)).steps
+    assert "mix" not in single.params
+
+
+def test_signed_packets_need_room() -> None:
+    profile = replace(TRAINING, probes={"stamp": TRAINING.probes["stamp"] | {"authenticated": True}})
+    plan = make(profile, LINE)
+    assert plan.steps[0].params["packet_bytes"] == 112 + 20 + 20
+    assert "have no room for the signatures" in " ".join(plan.reasons)
+    with pytest.raises(InputError, match="153 B"):
+        make(profile, LINE, PlanOptions(packet_bytes=153))
+
+
+def test_a_reflector_answers_probes_and_nothing_else() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(reflector=True))
+    assert {step.probe for step in plan.steps} <= {"path", "ping", "stamp"}
+    (step,) = (step for step in plan.steps if step.probe == "stamp")
+    assert (step.params["far_end"], step.params["packet_bytes"]) == ("reflector", 44 + 20 + 16 + 8)
+    assert "throughput is left out" in " ".join(plan.reasons)
+    with pytest.raises(UsageError, match="throughput needs our agent"):
+        make(TRAINING, LINE, PlanOptions(reflector=True, only=("throughput",)))
+    signed = replace(TRAINING, probes={"stamp": TRAINING.probes["stamp"] | {"authenticated": True}})
+    with pytest.raises(UsageError, match="authenticated"):
+        make(signed, LINE, PlanOptions(reflector=True))
+    keyed = make(signed, LINE, PlanOptions(reflector=True, reflector_key=True))
+    assert keyed.steps[0].params["packet_bytes"] == 112 + 20 + 20 + 16 + 8
