@@ -10,7 +10,7 @@ import traceback
 import typer
 
 from linkqual import __version__
-from linkqual.cli import agent, doctor, judge, lab, measure, plan, probes, profiles, report, test
+from linkqual.cli import agent, doctor, import_, judge, lab, measure, plan, probes, profiles, report, test
 from linkqual.cli.signals import Interrupted, raise_on_signals
 from linkqual.errors import ExitCode, LinkqualError
 
@@ -47,8 +47,8 @@ def _root(
     pass
 
 
-for verb in (test, plan, measure, judge, report, agent, doctor, profiles, probes):
-    app.command(name=verb.__name__.rsplit(".", 1)[-1], help=verb.__doc__)(verb.run)
+for verb in (test, plan, measure, judge, report, import_, agent, doctor, profiles, probes):
+    app.command(name=verb.__name__.rsplit(".", 1)[-1].rstrip("_"), help=verb.__doc__)(verb.run)
 app.add_typer(lab.app, name="lab")
 
 

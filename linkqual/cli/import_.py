@@ -1,0 +1,129 @@
+"""Recount STAMP sessions from a capture of tcpdump: loss, duplicates and round trips by another's eyes and clock.
+
+\b
+Examples:
+  tcpdump -i eth0 -w line.pcap -B 16384 --time-stamp-precision=nano udp
+  linkqual import line.pcap
+  linkqual import line.pcap --against runs/20261130T071756Z-training-clean
+
+\b
+With --against every packet the run stored is compared with the capture by its number. Exit codes:
+0 the capture confirms the run (without --against: sessions were found), 1 it does not, 2 usage, 4 no such session
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from linkqual.cli.options import AsJson, say, say_json
+from linkqual.errors import ExitCode, InputError, UsageError
+
+if TYPE_CHECKING:
+    from linkqual.capture import Found
+    from linkqual.model import Measurement
+    from linkqual.session.captured import Key
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="CAPTURE", help="pcap or pcapng, also gzipped.", show_default=False)],
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="UDP port of the reflector, for senders that pad (TWAMP-Light).", show_default=False
+        ),
+    ] = None,
+    session: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only this session, as numbered in the answer.", show_default=False),
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="A run's folder to compare with.", show_default=False)
+    ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(metavar="STEP", help="Which step of the run. [default: its first of STAMP]", show_default=False),
+    ] = None,
+    at: Annotated[
+        str, typer.Option(metavar="PLACE", help="Where it was captured: near (the sender), far, or between.")
+    ] = "near",
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="A later reply is a loss. [default: the run's, or 3 s]", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read, recount, compare."""
+    from linkqual import capture
+    from linkqual.reports import captures
+    from linkqual.session.witness import Place
+    from linkqual.units import parse_duration_ns
+
+    if at not in list(Place):
+        raise UsageError(f"there is no place {at!r}", hint=f"places: {', '.join(Place)}")
+    measured = _measured(against, step) if against is not None else None
+    limit_ns = parse_duration_ns(timeout) if timeout is not None else _timeout_ns(measured)
+    told = capture.Reading()
+    found = capture.recount(file, told, limit_ns, port)
+    shown = _chosen(found, session)
+    answer = captures.as_json(str(file), told, shown) if as_json else {}
+    if not as_json:
+        say(captures.as_text(str(file), told, shown))
+    code = ExitCode.PASS if shown else ExitCode.NO_DATA
+    if shown and against is not None and measured is not None:
+        key = capture.likeliest(shown, _first_ns(measured))
+        if key is None:
+            code = ExitCode.NO_DATA
+        else:
+            place, name = Place(at), measured.step.key
+            folder = against if against.is_dir() else against.parent
+            done = capture.against(file, capture.Reading(), key, folder, name, place, limit_ns, port)
+            code = ExitCode.PASS if done.agrees else ExitCode.FAIL
+            if as_json:
+                answer["against"] = captures.against_json(str(against), name, key, place, done)
+            else:
+                say(["", *captures.against_text(str(against), name, key, place, done)])
+    if as_json:
+        say_json(answer)
+    elif code is ExitCode.NO_DATA:
+        hint = (
+            "its reflector's port may be needed: --port N" if told.packets and port is None else "see what was captured"
+        )
+        say(["", f"no such STAMP session in this capture ({hint})"])
+    raise typer.Exit(code)
+
+
+def _chosen(found: dict[Key, Found], number: int | None) -> dict[Key, Found]:
+    if number is None:
+        return found
+    return dict(list(found.items())[number - 1 : number])
+
+
+def _measured(folder: Path, step: str | None) -> Measurement:
+    """The step whose packets the run kept."""
+    from linkqual import store
+
+    stored = store.load(folder)
+    home = folder if folder.is_dir() else folder.parent
+    steps = [taken for taken in stored.measurements if taken.stamp and store.has_packets(home, taken.step.key)]
+    if step is not None:
+        steps = [taken for taken in steps if taken.step.key == step]
+    if not steps:
+        wanted = f"no packets of a STAMP step {step!r}" if step else "no packets of a STAMP step"
+        raise InputError(f"{folder} holds {wanted}", hint="give the folder of a run with its packets/")
+    return steps[0]
+
+
+def _timeout_ns(measured: Measurement | None) -> int:
+    from linkqual import capture
+
+    if measured is None or measured.stamp is None:
+        return capture.DEFAULT_TIMEOUT_NS
+    return measured.stamp.timeout_ns
+
+
+def _first_ns(measured: Measurement) -> int:
+    first = measured.stamp.summary.first_sent_ns if measured.stamp else None
+    return measured.started_ns if first is None else first

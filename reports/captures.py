@@ -1,0 +1,184 @@
+"""What a capture shows, for people and as JSON: its sessions, and one of them against a stored run."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from linkqual.stats.histogram import quantiles
+from linkqual.units import format_duration, format_instant
+
+if TYPE_CHECKING:
+    from linkqual.capture import Found, Reading
+    from linkqual.model import Histogram, Json
+    from linkqual.session.captured import Key
+    from linkqual.session.witness import Comparison
+
+_QUANTILES = (0.5, 0.99, 0.999, 1.0)
+_LINKS = {0: "loopback", 1: "Ethernet", 113: "Linux cooked", 276: "Linux cooked v2", 101: "raw IP"}
+_COUNTS = {
+    "unseen": "answered although their request was not captured: the capture is not complete, or the way back is another",
+    "late": "answered after the timeout: counted as unanswered",
+    "stragglers": "of numbers settled long before: not counted",
+    "elsewhere": "seen once more on another interface: not counted as copies",
+    "jumps": "jump of the numbers: the session began anew",
+    "unfinished": "without a reply, sent within the timeout before the capture's end: lost, or still under way",
+}
+
+
+def name(key: Key) -> str:
+    """ "192.0.2.1:40000 -> 192.0.2.2:862, SSID 3"."""
+    return (
+        f"{_endpoint(key.sender, key.sender_port)} -> {_endpoint(key.reflector, key.reflector_port)}, SSID {key.ssid}"
+    )
+
+
+def _endpoint(address: bytes, port: int) -> str:
+    host = str(ipaddress.ip_address(address))
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def as_text(file: str, told: Reading, found: dict[Key, Found]) -> list[str]:
+    """What was read, and each session."""
+    lines = [*_reading(file, told)]
+    for number, each in enumerate(found.values(), 1):
+        lines += ["", *_session(number, each)]
+    return lines
+
+
+def _reading(file: str, told: Reading) -> Iterator[str]:
+    kinds = ", ".join(_LINKS.get(kind, f"link type {kind}") for kind in sorted(told.link_types))
+    yield f"{file}: {told.packets:,} packets ({kinds or 'none'}), {told.stamp:,} of them STAMP"
+    if told.first_ns is not None and told.last_ns is not None:
+        yield f"captured {format_instant(told.first_ns)}, {format_duration(told.last_ns - told.first_ns)} long"
+    if told.timeless:
+        yield f"{told.timeless:,} packets without a time were left out"
+    for kind, count in told.unreadable.items():
+        yield f"{count:,} packets of link type {kind} cannot be read here: capture on one interface, or with -i any"
+    if told.damage:
+        yield f"DAMAGED: {told.damage}; what came before it was used"
+
+
+def _session(number: int, each: Found) -> Iterator[str]:
+    summary, counts, key = each.summarizer.summary(), each.session.counts, each.session.key
+    yield f"session {number}   {name(key)}, {each.session.mode.name.lower()}"
+
+    def row(what: str, count: int, meaning: str = "") -> str:
+        return f"  {what:<26}{count:>14,}   {meaning}".rstrip()
+
+    yield row("sent, by the numbers", summary.sent)
+    yield row("requests seen", counts.requests - counts.request_copies)
+    yield row("requests missing", summary.lost_forward, "lost before this capture" if summary.lost_forward else "")
+    yield row("replies seen", summary.received)
+    yield row("unanswered", summary.lost, "lost beyond this capture" if summary.lost else "")
+    found = each.session.attribution()
+    if found.reason:
+        yield f"  direction of losses unknown: {found.reason}"
+    elif summary.lost or summary.lost_forward:
+        yield row("  lost on the way there", found.forward or 0, "by the reflector's own numbers, up to its last reply")
+        yield row("  lost on the way back", found.reverse or 0, "between the reflector and this capture")
+    if found.tail:
+        yield row("  after the last reply", found.tail, "lost either way, or still under way")
+    yield row("copied before the capture", counts.request_copies)
+    yield row("copied on the way there", summary.duplicates_forward, "answered twice by the reflector")
+    yield row("copied on the way back", summary.duplicates_reverse)
+    yield row("reordered on the way there", summary.reordered_forward)
+    yield row("reordered on the way back", summary.reordered_reverse)
+    for field, meaning in _COUNTS.items():
+        if count := getattr(counts, field):
+            yield row(field, count, meaning)
+    if summary.round_trip_delay.n:
+        yield f"  round trip from here: {_quantiles(summary.round_trip_delay)}, by the capture's stamps, less the reflector's T3 - T2"
+
+
+def _quantiles(histogram: Histogram) -> str:
+    values = quantiles(histogram, _QUANTILES)
+    return ", ".join(
+        f"{what} {format_duration(value)}" for what, value in zip(("p50", "p99", "p99.9", "max"), values, strict=True)
+    )
+
+
+def against_text(run: str, step: str, key: Key, place: str, done: Comparison) -> list[str]:
+    """One table, and what it means."""
+    where = {"near": "at the sender", "far": "at the reflector", "between": "between both"}[place]
+    lines = [f"against {run}, step {step}: {name(key)}, captured {where}"]
+    lines.append(f"  {'':<28}{'run':>14}{'capture':>14}")
+    for row in done.rows:
+        sign = ("differs" if row.differs else "equal") if row.judged else ""
+        seen = "unknown" if row.capture is None else f"{row.capture:,}"
+        lines.append(f"  {row.what:<28}{row.run:>14,}{seen:>14}   {sign}".rstrip())
+    if done.size.n:
+        middle, extreme = quantiles(done.difference, (0.5,))[0], quantiles(done.size, (0.5, 0.99, 1.0))
+        spread = ", ".join(f"{q} {format_duration(v)}" for q, v in zip(("p50", "p99", "max"), extreme, strict=True))
+        sign = "-" if (middle or 0) < 0 else "+"
+        said = format_duration(abs(middle or 0))
+        lines.append(
+            f"  {done.compared}, capture less run: median {sign}{said}; without sign {spread} ({done.size.n:,} packets)"
+        )
+    lines += [f"  {count:,} packets {what}" for what, count in done.contradictions.items() if count]
+    lines.append("the capture confirms the run" if done.agrees else "the capture does NOT confirm the run")
+    return lines
+
+
+# ---- JSON
+
+
+def as_json(file: str, told: Reading, found: dict[Key, Found]) -> dict[str, Json]:
+    """The same, durations in ns."""
+    return {
+        "file": file,
+        "packets": told.packets,
+        "stamp_packets": told.stamp,
+        "damage": told.damage or None,
+        "timeless": told.timeless,
+        "link_types": {str(kind): count for kind, count in told.link_types.items()},
+        "first_ns": told.first_ns,
+        "last_ns": told.last_ns,
+        "sessions": [_session_json(each) for each in found.values()],
+    }
+
+
+def _session_json(each: Found) -> dict[str, Json]:
+    key, summary = each.session.key, each.summarizer.summary()
+    names = (
+        "sent",
+        "received",
+        "lost",
+        "duplicates_forward",
+        "duplicates_reverse",
+        "reordered_forward",
+        "reordered_reverse",
+    )
+    return {
+        "sender": _endpoint(key.sender, key.sender_port),
+        "reflector": _endpoint(key.reflector, key.reflector_port),
+        "ssid": key.ssid,
+        "mode": each.session.mode.name.lower(),
+        **{field: getattr(summary, field) for field in names},
+        "missing": summary.lost_forward,
+        "attribution": asdict(each.session.attribution()),
+        "counts": asdict(each.session.counts),
+        "round_trip_ns": _quantiles_json(summary.round_trip_delay),
+    }
+
+
+def _quantiles_json(histogram: Histogram) -> dict[str, Json]:
+    return dict(zip(("p50", "p99", "p99.9", "max"), quantiles(histogram, _QUANTILES), strict=True))
+
+
+def against_json(run: str, step: str, key: Key, place: str, done: Comparison) -> dict[str, Json]:
+    """The comparison."""
+    return {
+        "run": run,
+        "step": step,
+        "session": name(key),
+        "at": place,
+        "agrees": done.agrees,
+        "counts": [asdict(row) | {"differs": row.differs} for row in done.rows],
+        "contradictions": done.contradictions,
+        "compared": done.compared or None,
+        "difference_ns": _quantiles_json(done.difference),
+        "difference_size_ns": _quantiles_json(done.size),
+    }
