@@ -26,7 +26,7 @@ _LACKING = re.compile(
     re.I,
 )
 _FOREIGN = re.compile(
-    r"xdp|filter|vlan|bad|csum|crc|symbol|fcs|qinq|unknown|arfs|eswitch|rule", re.I
+    r"xdp|filter|vlan|bad|csum|crc|symbol|fcs|qinq|unknown|arfs|eswitch|rule|smbus", re.I
 )  # refused for what they are
 
 

@@ -1,10 +1,8 @@
-"""What the host says of itself: clock, drops, versions."""
+"""What the host says of itself: clock, versions."""
 
 from __future__ import annotations
 
-import os
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,59 +64,6 @@ def test_without_a_daemon_the_kernel_is_asked(programs: Path, body: str) -> None
     assert state.source != "chrony"
     assert state.detail
     assert state.synchronised or state.error_ns is None
-
-
-# ---- drops
-
-
-@pytest.mark.loopback
-@pytest.mark.parametrize(
-    ("family", "address", "prefix"), [(socket.AF_INET, "127.0.0.1", "Udp"), (socket.AF_INET6, "::1", "Udp6")]
-)
-def test_a_full_receive_buffer_is_counted(family: int, address: str, prefix: str) -> None:
-    before = host.drop_counters()
-    with socket.socket(family, socket.SOCK_DGRAM) as receiver, socket.socket(family, socket.SOCK_DGRAM) as sender:
-        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        receiver.bind((address, 0))
-        receiver.setblocking(False)
-        for _ in range(200):
-            sender.sendto(bytes(500), receiver.getsockname())
-        kept = 0
-        while True:
-            try:
-                receiver.recv(2048)
-            except BlockingIOError:
-                break
-            kept += 1
-    after = host.drop_counters()
-    assert kept < 200
-    assert after[f"{prefix}RcvbufErrors"] - before[f"{prefix}RcvbufErrors"] >= 200 - kept
-
-
-def test_every_interface_has_its_counters() -> None:
-    counters = host.drop_counters()
-    for name in os.listdir("/sys/class/net"):
-        assert {f"{name}:rx_dropped", f"{name}:tx_dropped", f"{name}:rx_fifo"} <= set(counters)
-    assert counters["softnet_dropped"] >= 0
-
-
-@pytest.mark.lab
-@pytest.mark.skipif(os.geteuid() != 0, reason="a thread may enter a network namespace of its own only as root")
-def test_the_counters_are_those_of_the_threads_own_namespace() -> None:
-    from linkqual.lab.isolate import CLONE_NEWNET, unshare
-
-    seen: dict[str, int] = {}
-
-    def inside() -> None:
-        unshare(CLONE_NEWNET)
-        seen.update(host.drop_counters())
-
-    thread = threading.Thread(target=inside)
-    thread.start()
-    thread.join()
-    assert "lo:rx_dropped" in seen
-    assert "eth0:rx_dropped" not in seen
-    assert seen["UdpRcvbufErrors"] == seen["UdpInErrors"] == 0
 
 
 # ---- versions
