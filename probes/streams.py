@@ -18,7 +18,7 @@ from linkqual.stats.pacing import Audit
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
 from linkqual.watch import Watch
-from linkqual.wire.control import MAX_ARRIVED, text_bytes
+from linkqual.wire.control import FORGOTTEN, MAX_ARRIVED, text_bytes
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -184,7 +184,12 @@ class AgentStream(Stream):
         try:
             for start in range(first, first + count, MAX_ARRIVED):
                 end = min(start + MAX_ARRIVED, first + count)
-                answer = self._ask("stamp.arrived", first=start, count=end - start)
+                try:
+                    answer = self._ask("stamp.arrived", first=start, count=end - start)
+                except PeerError as error:
+                    if error.kind != FORGOTTEN:
+                        raise
+                    continue  # so long ago that the far end no longer knows: lost, on which way nobody can tell
                 within = (rows["seq"] >= start) & (rows["seq"] < end)
                 part = rows[within]
                 attribute(part, start, text_bytes(str(answer.get("arrived", ""))))

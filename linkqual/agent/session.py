@@ -3,10 +3,10 @@
 | request | answer |
 | --- | --- |
 | `host` | EndConditions of this host as an object (drop counters absolute, `drop_times` since the last such request), `boot_id`, `iperf3` (its version or null) |
-| `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted |
+| `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted; `key` (32 octets, hexadecimal) of an authenticated one |
 | `stamp.counters` | `counters`: name -> count |
-| `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector |
-| `stamp.close` | `counters` and `stamps`, as `Reflector.stop` gives them |
+| `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector; refused (`forgotten`) for packets too long ago |
+| `stamp.close` | `counters`, `stamps` and `drop_times`, as `Reflector.stop` gives them |
 | `iperf3.open` | `port`, `address` |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
@@ -31,7 +31,8 @@ from linkqual.agent.config import AgentConfig
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Server, port_is_free
 from linkqual.errors import HostError, InputError, PeerError, WireError
 from linkqual.model import Json
-from linkqual.wire.control import Answer, Refusal, Request, bytes_text, checked
+from linkqual.wire.control import FORGOTTEN, Answer, Refusal, Request, bytes_text, checked
+from linkqual.wire.tlv_values import SyncSource
 
 if TYPE_CHECKING:
     from linkqual.net.drops import Sampler
@@ -40,6 +41,15 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 TARGET_S = 60
+KEY_OCTETS = 32
+CLOCK_SOURCES = {
+    "chrony": SyncSource.NTP,
+    "systemd-timesyncd": SyncSource.NTP,
+    "ntpd": SyncSource.NTP,
+    "ptp4l": SyncSource.PTP,
+    "phc2sys": SyncSource.PTP,
+    "none": SyncSource.LOCAL,
+}
 
 
 class Session:
@@ -133,6 +143,10 @@ class Session:
         seconds: float,
         packets: int | None,
         receive_buffer_bytes: int | None,
+        authenticated: bool,
+        stateless: bool,
+        timestamps: str,
+        reply_ecn: int | None,
     ) -> dict[str, Json]:
         from linkqual.net import host
         from linkqual.net.reflector import Reflector, ReflectorConfig
@@ -146,6 +160,7 @@ class Session:
         expected = min(packets or most, most)  # what bounds the reflector's memory must follow from the caps
         left = self._bytes_left()
         ssid = secrets.randbelow(0xFFFF) + 1
+        key = secrets.token_hex(KEY_OCTETS) if authenticated else ""
         port = self._free_reflector_port()
 
         def start() -> None:
@@ -159,6 +174,12 @@ class Session:
                 max_seconds=math.ceil(seconds),
                 max_packets=2 * expected + 1000,  # copies the line makes are answered too
                 max_bytes=left // 2,  # as many go back
+                longest_packet=packet_bytes,
+                key=key,
+                stateless=stateless,
+                form=timestamps,
+                reply_ecn=reply_ecn,
+                clock_source=CLOCK_SOURCES.get(clock.source, SyncSource.UNKNOWN),
                 clock_error_ns=clock.error_ns,
                 clock_synchronised=clock.synchronised,
             )
@@ -171,13 +192,17 @@ class Session:
         self._may_run("reflector", seconds)
         self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
         buffer = self._opened(self._reflector_id).receive_buffer_bytes
-        return {"session": self._reflector_id, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
+        opened = {"session": self._reflector_id, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
+        return opened | {"key": key} if authenticated else opened
 
     async def _stamp_counters(self, session: str) -> dict[str, Json]:
         return {"counters": await self._run(self._opened(session).counters)}
 
     async def _stamp_arrived(self, session: str, first: int, count: int) -> dict[str, Json]:
-        bitmap = await self._run(self._opened(session).arrived, first, count)
+        try:
+            bitmap = await self._run(self._opened(session).arrived, first, count)
+        except InputError as error:
+            raise PeerError(error.message, error.hint, FORGOTTEN) from error
         return {"arrived": bytes_text(bitmap)}
 
     async def _stamp_close(self, session: str) -> dict[str, Json]:

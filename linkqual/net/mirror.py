@@ -24,9 +24,10 @@ from linkqual.records import ABSENT
 from linkqual.session.answers import Ends
 from linkqual.session.reflector import ReflectorSession
 from linkqual.units import NS_PER_S
-from linkqual.wire.stamp import BASE_BYTES
+from linkqual.wire.stamp import BASE_BYTES, Mode
 
 _BATCH = 128
+_LINE_BYTES = 64  # of a processor's cache
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200
 _MANY = 4  # packets in a batch from which on the next one is waited for
@@ -150,7 +151,8 @@ class _Mirror:
         self._socket = StampedSocket(first.bind_address, first.port, buffer_bytes=first.receive_buffer_bytes)
         here = address_octets(self._socket.address)
         self._served = [_Served(config, here, self._socket.port) for config in configs]
-        self._block = MessageBlock(_BATCH, max(config.longest_packet for config in configs), named=True)
+        longest = max(int(Mode.AUTHENTICATED), *(config.longest_packet for config in configs))
+        self._block = MessageBlock(_BATCH, -(-longest // _LINE_BYTES) * _LINE_BYTES, named=True)
         self._owners = _Owners()
         self._outlet = Outlet(self._socket, 0, self._served[0].session.transmitted if alone else self._transmitted)
         self._tos = 0

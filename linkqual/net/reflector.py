@@ -50,6 +50,7 @@ class ReflectorConfig:
     form: str = "ntp"
     answering: bool = True
     mark: bool = True
+    reply_ecn: int | None = None  # of all replies; None: that of a request with Class of Service, else 0
     foreign: bool = False
     clock_error_ns: int | None = None
     clock_synchronised: bool = False
@@ -71,6 +72,7 @@ class ReflectorConfig:
             key=bytes.fromhex(self.key),
             clock_source=self.clock_source,
             mark=self.mark,
+            reply_ecn=self.reply_ecn,
             started_ns=started_ns,
         )
 

@@ -51,6 +51,7 @@ class ReflectorSettings:
     key: bytes = b""  # b"": unauthenticated
     clock_source: int = 5  # RFC 8972 s5.4
     mark: bool = True  # replies may carry the DSCP a sender asks for
+    reply_ecn: int | None = None  # of all replies; None: that of a request with Class of Service, else 0
     started_ns: int = 0  # UTC
 
     @property
@@ -253,6 +254,8 @@ class ReflectorSession:
         if packets.shape[1] > mode:
             counts = self._counts[first_row : first_row + count]
             self.answers.fill(packets[:, mode:], Replies(tos, marks, counts, numbers + 1, utc_ns), intact)
+        if self.settings.reply_ecn is not None:
+            marks = marks & _KEEP_DSCP | np.uint8(self.settings.reply_ecn)
         rows["timestamp"] = encode(utc_ns, self.settings.error.form)
         if intact is not None:
             self._sign(packets, intact)

@@ -33,6 +33,7 @@ MAX_DEPTH = 16
 MAX_VALUES = 200_000
 MAX_SEQ = 2**48
 MAX_TEXT = 64 * 2**20  # of a packed text, unpacked
+FORGOTTEN = "forgotten"  # kind of refusal: arrivals so long ago that the far end no longer knows them
 MAX_ARRIVED = 2**24  # packets in one bitmap: 2 MiB, 2.7 MiB in base64
 
 
@@ -98,7 +99,19 @@ class Integers:
     most: int
 
 
-Argument = Integer | Number | Text | Integers
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """True or false; false when left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of these words; the first one when left out."""
+
+    words: tuple[str, ...]
+
+
+Argument = Integer | Number | Text | Integers | Truth | Choice
 
 # name -> arguments. Answers are listed in the docstring of the agent's session module.
 REQUESTS: dict[str, dict[str, Argument]] = {
@@ -110,6 +123,10 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "seconds": Number(0.001, 366 * 86400),  # after which the reflector ends by itself
         "packets": Integer(1, MAX_SEQ, optional=True),
         "receive_buffer_bytes": Integer(1, 2**31 - 1, optional=True),
+        "authenticated": Truth(),
+        "stateless": Truth(),
+        "timestamps": Choice(("ntp", "ptp")),
+        "reply_ecn": Integer(0, 3, optional=True),  # of all replies; without it that of a request with Class of Service
     },
     "stamp.counters": {"session": Text(64)},
     "stamp.arrived": {"session": Text(64), "first": Integer(0, MAX_SEQ), "count": Integer(1, MAX_ARRIVED)},
@@ -203,10 +220,21 @@ def _argument(request: str, name: str, kind: Argument, args: Mapping[str, Json])
         case Text(longest):
             if not isinstance(value, str) or len(value) > longest:
                 raise WireError(f"{where} is a text of at most {longest} characters")
+        case Truth() | Choice():
+            value = _chosen(where, kind, args.get(name))
         case Integers(most):
             if not isinstance(value, list) or len(value) > most or not all(map(_is_integer, value)):
                 raise WireError(f"{where} is a list of at most {most} integers")
     return value
+
+
+def _chosen(where: str, kind: Truth | Choice, value: Json) -> Json:
+    allowed = [False, True] if isinstance(kind, Truth) else list(kind.words)
+    if value is None:
+        return allowed[0]
+    if isinstance(value, bool | str) and value in allowed:
+        return value
+    raise WireError(f"{where} is {'true or false' if isinstance(kind, Truth) else 'one of ' + ', '.join(kind.words)}")
 
 
 def _is_integer(value: object) -> bool:

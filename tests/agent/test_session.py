@@ -18,8 +18,11 @@ from linkqual.agent.config import AgentConfig, Caps
 from linkqual.errors import PeerError, UsageError
 from linkqual.net.control import Control
 from linkqual.net.trace import trace
-from linkqual.wire.control import text_bytes, unpacked_text
+from linkqual.wire.control import FORGOTTEN, text_bytes, unpacked_text
 from linkqual.wire.pairing import Peer
+from linkqual.wire.stamp_auth import decode_reflector, encode_sender
+from linkqual.wire.stamp_packet import ReflectorPacket, SenderPacket
+from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
 
 pytestmark = pytest.mark.loopback
 
@@ -392,3 +395,55 @@ def test_the_token_may_come_from_the_environment(
     assert isinstance(made, Peer)
     assert made.token is not None
     assert len(made.token) >= 20
+
+
+def test_an_authenticated_reflector_has_a_key_of_its_own(agent: Any) -> None:
+    keys = set()
+    for _ in range(2):
+        with Control.connect(agent.peer) as control:
+            opened = control.call("stamp.open", **STAMP, authenticated=True)
+            keys.add(opened["key"])
+            assert len(bytes.fromhex(opened["key"])) == 32
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near:
+                near.connect(("127.0.0.1", opened["port"]))
+                near.settimeout(10)
+                packet = SenderPacket(0, 0, ErrorEstimate(), opened["ssid"])
+                near.send(encode_sender(packet, b"another"))
+                near.send(encode_sender(packet, bytes.fromhex(opened["key"])))
+                decode_reflector(near.recv(2048), bytes.fromhex(opened["key"]))
+            counters = control.call("stamp.close", session=opened["session"])["counters"]
+            assert (counters["answered"], counters["wrong_key"]) == (1, 1)
+    assert len(keys) == 2
+    assert not any(key in line for key in keys for line in agent.lines)
+
+
+def test_a_reflector_is_stateless_and_stamps_as_asked(agent: Any) -> None:
+    with Control.connect(agent.peer) as control:
+        opened = control.call("stamp.open", **STAMP, stateless=True, timestamps="ptp", reply_ecn=2)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near:
+            near.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+            near.settimeout(10)
+            packet = SenderPacket(9, 0, ErrorEstimate(), opened["ssid"])
+            near.sendto(packet.encode(), ("127.0.0.1", opened["port"]))
+            data, ancillary, _, _ = near.recvmsg(2048, 64)
+        reply = ReflectorPacket.decode(data)
+        assert (reply.sequence, reply.sender_sequence, reply.error.form) == (9, 9, TimestampFormat.PTP)
+        assert ancillary[0][2][0] == 2
+
+
+def test_arrivals_too_long_ago_are_refused_by_name(agent: Any) -> None:
+    with Control.connect(agent.peer) as control:
+        opened = control.call("stamp.open", rate_pps=400_000, packet_bytes=44, seconds=3000)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near:
+            near.settimeout(10)
+            for seq in (0, *range(60_000, 17_000_000, 60_000)):
+                near.sendto(
+                    SenderPacket(seq, 0, ErrorEstimate(), opened["ssid"]).encode(), ("127.0.0.1", opened["port"])
+                )
+                near.recv(100)
+        error = refused(control, "stamp.arrived", session=opened["session"], first=0, count=10)
+        assert error.kind == FORGOTTEN
+        assert (
+            text_bytes(control.call("stamp.arrived", session=opened["session"], first=16_980_000, count=8)["arrived"])
+            == b"\1"
+        )
