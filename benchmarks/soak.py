@@ -37,7 +37,7 @@ from linkqual.lab import line as lines
 from linkqual.lab.isolate import run_isolated
 from linkqual.lab.network import VirtualLine
 from linkqual.model import Measurement, Step
-from linkqual.net import host
+from linkqual.net import drops
 from linkqual.net.control import Control, Peer
 from linkqual.probes import stamp
 from linkqual.probes.bench import Bench
@@ -65,7 +65,7 @@ add counter inet cut lost
 add chain inet cut c {{ type filter hook forward priority 0; }}
 add rule inet cut c ip daddr {address} meta l4proto udp counter name lost drop
 """
-FULL_CUT_S, LONGEST_CUT_SHARE = 60.0, 1 / 30
+FULL_CUT_S = 60.0
 Row = tuple[str, int, int]  # what, in the line's books, as measured
 
 
@@ -128,33 +128,40 @@ class Listening:
 
 
 class Cuts:
-    """Each way in turn loses every UDP packet for a while; nftables in the router before the pump counts them."""
+    """Each way in turn loses every UDP packet for a while; nftables in the router before the pump counts them.
 
-    def __init__(self, network: VirtualLine, seconds: float, share: float) -> None:
-        """`share` of `seconds`: how long each lasts."""
-        self._network = network
+    They begin when the line has seen a certain packet, not at a time: a slow start moves nothing.
+    """
+
+    def __init__(self, network: VirtualLine, forward: Way, length: float) -> None:
+        """`length` of each in seconds; 0: none."""
+        self._network, self._forward, self.length = network, forward, length
         self._places = {
             "forward": ("edge-near", network.address(network.far)),
             "reverse": ("edge-far", network.address(network.near)),
         }
-        self.length = min(FULL_CUT_S, seconds * share) if share else 0.0
-        self._timers = []
-        if self.length:
-            for way, start in (("forward", 0.35), ("reverse", 0.65)):
-                self._timers += [
-                    threading.Timer(seconds * start, self._begin, (way,)),
-                    threading.Timer(seconds * start + self.length, self._end, (way,)),
-                ]
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._cut_both)
 
     def __enter__(self) -> Cuts:
-        for timer in self._timers:
-            timer.daemon = True
-            timer.start()
+        if self.length:
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for timer in self._timers:
-            timer.cancel()
+        self._over.set()
+        if self.length:
+            self._thread.join()
+
+    def _cut_both(self) -> None:
+        for way, share in (("forward", 0.35), ("reverse", 0.65)):
+            at = int(share * self._forward.packets)
+            while not any(self._forward.came[at : at + 64]):
+                if self._over.wait(0.005):
+                    return
+            self._begin(way)
+            self._over.wait(self.length)
+            self._end(way)
 
     def _begin(self, way: str) -> None:
         node, address = self._places[way]
@@ -195,10 +202,10 @@ def soak(case: str, seconds: float, rate: int, seed: int) -> Outcome:
     turn = cycle(ways)  # the network makes the lane there before the lane back
     line = lines.parse(LINE.format(more=MANGLED if case == "mangled" else "", seed=seed), "soak.yaml")
     with VirtualLine(line, lambda *ends: WatchedLane(*ends, way=next(turn), size=size)) as network:
-        cuts = Cuts(network, seconds, LONGEST_CUT_SHARE if case == "mangled" else 0.0)
+        cuts = Cuts(network, ways[0], min(FULL_CUT_S, seconds / 30) if case == "mangled" else 0.0)
         with _control(network) as control, cuts:
             books, listening = Books(step.packets), Listening(control)
-            before, far_before = host.drop_counters(), control.call("host")["drops"]
+            before, far_before = drops.counters(), control.call("host")["drops"]
             bench = Bench(
                 peer_address=control.peer_address,
                 near_address=control.near_address,
@@ -206,7 +213,7 @@ def soak(case: str, seconds: float, rate: int, seed: int) -> Outcome:
                 save_packets=lambda _step: books,
             )
             measurement = stamp.measure(step, bench)
-            ledger = _rise("near", before, host.drop_counters())
+            ledger = _rise("near", before, drops.counters())
             ledger |= _rise("far", far_before, control.call("host")["drops"])
         done = network.truth()
         for way in ("forward", "reverse"):
