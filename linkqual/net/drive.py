@@ -26,7 +26,7 @@ from linkqual.net.sockets import StampedSocket, truesize
 from linkqual.records import ABSENT
 from linkqual.session.mix import Mix
 from linkqual.session.pacer import pacer
-from linkqual.session.sender import SenderSession
+from linkqual.session.sender import SETTLED_AT_ONCE, SenderSession
 from linkqual.session.tails import Tails, requests
 from linkqual.stats.histogram import LogLinear
 from linkqual.units import NS_PER_S
@@ -49,7 +49,7 @@ _GATHER_WINDOW = 64  # below, the pipe would run empty meanwhile
 _ROUNDS = 64  # batches read in one drain before departures are looked at again
 _PATIENCE_NS = 200_000_000  # of silence, after which packets unheard of no longer hold the window
 _REFUSED_NS = NS_PER_S  # "port unreachable" and no reply for so long: nobody is there
-_MOST_BACKLOG = 64 << 20  # octets the parent has not read; then the sending waits
+_MOST_BACKLOG = 2 << 20  # octets the parent has not read; beyond, settled rows wait in the ring
 _WINDOW_SHARE = 0.9  # of the buffers
 
 
@@ -176,8 +176,6 @@ class _Drive:
             if now - self._last_reply_ns > _PATIENCE_NS:  # silence: an outage, or the far end stands still
                 self._session.give_up_before(now - _PATIENCE_NS)
             room = self._session.room()
-        if self._outbox.backlog > _MOST_BACKLOG:
-            room = 0
         self._blocked = room < due
         count = min(due, room)
         if count <= 0:
@@ -265,11 +263,14 @@ class _Drive:
 
     def _settle(self, now: int) -> None:
         self._next_settle_ns = now + _SETTLE_NS
-        records = self._session.settle(now)
-        if len(records) or now >= self._heartbeat_ns:
-            self._heartbeat_ns = now + _HEARTBEAT_NS
-            self._outbox.put(CHUNK, CHUNK_HEAD.pack(self._sent) + records.tobytes())
         self._outbox.flush()
+        while self._outbox.backlog < _MOST_BACKLOG:
+            records = self._session.settle(now)
+            if len(records) or now >= self._heartbeat_ns:
+                self._heartbeat_ns = now + _HEARTBEAT_NS
+                self._outbox.put(CHUNK, CHUNK_HEAD.pack(self._sent) + records.tobytes())
+            if len(records) < SETTLED_AT_ONCE:
+                break
         for message in self._inbox.take():
             if message.get("do") == "stop":
                 self._ended_by = self._ended_by or "stop"

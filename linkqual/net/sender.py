@@ -28,7 +28,7 @@ from linkqual.units import NS_PER_S
 CHUNK_HEAD = struct.Struct("<q")  # packets sent so far
 _LINGER_NS = 20_000_000
 _LARGEST_RING = 1 << 22
-_CLOSED_LOOP_PPS = 400_000  # what sizes the ring when no rate is given
+_USUAL_RING = 1 << 18  # 27 MB when full: 100 kpps for more than two seconds, or a parent that does not read for long
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,12 @@ class SenderConfig:
 
     @property
     def capacity(self) -> int:
-        """Rows of the ring: twice what can be waiting for its timeout or grace, a power of two."""
-        horizon = (self.rate_pps or _CLOSED_LOOP_PPS) * (self.timeout_ns + self.grace) / NS_PER_S
-        return 1 << (min(_LARGEST_RING, max(1024, int(2 * horizon))) - 1).bit_length()
+        """Most rows not settled, a power of two: room for a quarter more than the longest wait for one of them.
+
+        In the closed loop a ring that fills up behind a loss only slows the sending down.
+        """
+        horizon = self.rate_pps * max(self.timeout_ns, self.grace) * 5 / 4 / NS_PER_S
+        return 1 << (min(_LARGEST_RING, max(_USUAL_RING, int(horizon))) - 1).bit_length()
 
     def session(self, window: int) -> SenderSettings:
         """The pure session's part."""
