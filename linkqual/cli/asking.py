@@ -17,6 +17,8 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "line": (options.Line, None),
     "token": (options.Token, None),
     "cert": (options.Pin, None),
+    "reflector": (options.Reflector, None),
+    "reflector_key": (options.ReflectorKey, None),
     "link": (options.LinkFile, None),
     "name": (options.Name, None),
     "vendor": (options.Vendor, None),

@@ -52,6 +52,26 @@ Pin = Annotated[
         show_default=False,
     ),
 ]
+Reflector = Annotated[
+    str | None,
+    typer.Option(
+        "--reflector",
+        metavar="HOST[:PORT]",
+        help="Instead of PEER: a STAMP or TWAMP-Light reflector of others, UDP port 862 unless given. Delay, loss and the path "
+        "from this end are measured; the rest needs our agent.",
+        show_default=False,
+    ),
+]
+ReflectorKey = Annotated[
+    str | None,
+    typer.Option(
+        "--reflector-key",
+        metavar="FILE|HEX",
+        envvar="LINKQUAL_REFLECTOR_KEY",
+        help="Key of a reflector in authenticated mode.",
+        show_default=False,
+    ),
+]
 
 LinkFile = Annotated[
     Path | None,

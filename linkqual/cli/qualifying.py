@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from linkqual.cli import read
+from linkqual.cli import read, reflecting
 from linkqual.cli.signals import Gently
 from linkqual.errors import ExitCode, HostError, InputError, UsageError
 from linkqual.model import Outcome
 
 if TYPE_CHECKING:
+    from linkqual.cli.reflecting import Foreign
     from linkqual.lab.line import Line
     from linkqual.model import Link, Plan, Profile, Qualification
     from linkqual.net.control import Control
     from linkqual.plan import PlanOptions
+    from linkqual.probes.bench import Reflector
     from linkqual.store import Run
 
 DEFAULT_LINE = "clean"
@@ -52,6 +54,8 @@ class Asked:
     link_facts: tuple[tuple[str, str | None], ...] = ()
     token: str | None = None
     cert: str | None = None
+    reflector: str | None = None
+    reflector_key: str | None = None
     rate: str | None = None
     packets: str | None = None
     duration: str | None = None
@@ -73,6 +77,18 @@ class Prepared:
     link: Link
     plan: Plan
     line: Line | None  # the embedded line, without a peer
+    foreign: Foreign | None = None  # the reflector of others, instead of an agent
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Both ends of the measurement, found."""
+
+    name: str  # of the far one
+    peer_address: str
+    near_address: str
+    control: Control | None = None
+    reflector: Reflector | None = None
 
 
 def prepare(asked: Asked) -> Prepared:
@@ -81,14 +97,18 @@ def prepare(asked: Asked) -> Prepared:
 
     if asked.peer is not None and asked.line is not None:
         raise UsageError("--line chooses an embedded line, but a peer is given too", hint="leave out one of them")
+    if asked.reflector is not None and (asked.peer is not None or asked.line is not None):
+        other = "a peer" if asked.peer is not None else "an embedded line"
+        raise UsageError(f"--reflector names the far end, but {other} is given too", hint="leave out one of them")
     read.zone(asked.zone)
+    foreign = reflecting.read(asked.reflector, asked.reflector_key)
     profile = read.profile(asked.profile)
-    line = read.line(asked.line or DEFAULT_LINE) if asked.peer is None else None
+    line = read.line(asked.line or DEFAULT_LINE) if asked.peer is None and foreign is None else None
     link = read.link(asked.link, line.link if line else None, **dict(asked.link_facts))
-    return Prepared(profile, link, planner.make(profile, link, options(asked)), line)
+    return Prepared(profile, link, planner.make(profile, link, options(asked, foreign)), line, foreign)
 
 
-def options(asked: Asked) -> PlanOptions:
+def options(asked: Asked, foreign: Foreign | None = None) -> PlanOptions:
     """What the command line changes in the plan."""
     from linkqual import units
     from linkqual.plan import PlanOptions
@@ -103,7 +123,9 @@ def options(asked: Asked) -> PlanOptions:
         max_bytes=_given("--max-bytes", asked.max_bytes, units.parse_size_bytes),
         only=asked.only,
         skip=asked.skip,
-        ip_version=6 if _is_v6(asked.peer) else 4,
+        ip_version=6 if _is_v6(foreign.host if foreign else _host(asked.peer)) else 4,
+        reflector=foreign is not None,
+        reflector_key=bool(foreign and foreign.key),
     )
 
 
@@ -144,13 +166,15 @@ def _streams(text: object) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
-def _is_v6(peer: str | None) -> bool:
-    if peer is None:
-        return False
+def _host(peer: str | None) -> str:
     from linkqual.wire.pairing import Peer
 
+    return Peer.parse(peer).host if peer is not None else ""
+
+
+def _is_v6(host: str) -> bool:
     try:
-        return ipaddress.ip_address(Peer.parse(peer).host).version == 6
+        return ipaddress.ip_address(host).version == 6
     except ValueError:
         return False
 
@@ -158,13 +182,15 @@ def _is_v6(peer: str | None) -> bool:
 def carry_out(asked: Asked, *, judged: bool) -> int:
     """Measure what was asked and tell the result; returns the exit code."""
     prepared = prepare(asked)
+    if prepared.foreign is not None:
+        return _measure(asked, prepared, _without_agent(prepared.foreign), judged=judged)
     if prepared.line is None:
         from linkqual.net.control import Control, Peer
 
         assert asked.peer is not None
         peer = Peer.parse(asked.peer, asked.token, asked.cert)
         with contextlib.closing(Control.connect(peer)) as control:
-            return _measure(asked, prepared, control, peer.name, judged=judged)
+            return _measure(asked, prepared, _with_agent(control, peer.name), judged=judged)
     from linkqual.lab.isolate import run_isolated
 
     return run_isolated(lambda: _embedded(asked, prepared, judged=judged))
@@ -187,7 +213,20 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
             raise HostError("the agent of the embedded line did not start", hint="run `linkqual doctor`")
         network.enter(network.near)
         with contextlib.closing(Control.connect(Peer.parse(pairing))) as control:
-            return _measure(asked, prepared, control, f"embedded line {line.name}", judged=judged, truth=network.truth)
+            ends = _with_agent(control, f"embedded line {line.name}")
+            return _measure(asked, prepared, ends, judged=judged, truth=network.truth)
+
+
+def _with_agent(control: Control, name: str) -> _Ends:
+    return _Ends(name, control.peer_address, control.near_address, control)
+
+
+def _without_agent(foreign: Foreign) -> _Ends:
+    from linkqual.net.addresses import way_to
+    from linkqual.probes.bench import Reflector
+
+    near, far = way_to(foreign.host, foreign.port)
+    return _Ends(foreign.name, far, near, reflector=Reflector(foreign.port, foreign.key))
 
 
 def _agent(address: str) -> list[str]:
@@ -197,8 +236,7 @@ def _agent(address: str) -> list[str]:
 def _measure(
     asked: Asked,
     prepared: Prepared,
-    control: Control,
-    peer: str,
+    ends: _Ends,
     *,
     judged: bool,
     truth: Callable[[], dict[str, Any]] = dict,
@@ -213,14 +251,15 @@ def _measure(
     folder = asked.output or store.default_folder(Path("runs"), time.time_ns(), plan.profile, name)
     run = store.Run(folder)
     request = runner.Request(
-        prepared.profile, plan, peer, prepared.line.name if prepared.line else None, asked.zone, judged
+        prepared.profile, plan, ends.name, prepared.line.name if prepared.line else None, asked.zone, judged
     )
     with Gently() as interrupted, Live(sys.stderr) as live:
         bench = Bench(
-            peer_address=control.peer_address,
-            near_address=control.near_address,
-            family=socket.AF_INET6 if ":" in control.peer_address else socket.AF_INET,
-            control=control,
+            peer_address=ends.peer_address,
+            near_address=ends.near_address,
+            family=socket.AF_INET6 if ":" in ends.peer_address else socket.AF_INET,
+            control=ends.control,
+            reflector=ends.reflector,
             objectives=plan.objectives,
             link=plan.link,
             family_size=family_size(plan.objectives),

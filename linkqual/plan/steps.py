@@ -24,6 +24,7 @@ from linkqual.units import (
 if TYPE_CHECKING:
     from linkqual.plan import PlanOptions
 
+FOREIGN_PPS = 1000
 MAX_SHARE = 0.1  # of the contracted rate: a delay probe that loads the line measures itself
 SETUP_NS = NS_PER_S  # opening a session, handing over its end
 _TRACE_NS, _TRACE_PACKETS = 5 * NS_PER_S, 60  # of a trace that asks each hop once, at most
@@ -185,6 +186,12 @@ class Builder:
             bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := self.link.contracted_bps(direction))
         ]
         reasons = []
+        if self.options.reflector and self.options.rate_pps is None and rate > FOREIGN_PPS:
+            rate = FOREIGN_PPS
+            reasons.append(
+                f"stamp sends {format_packet_rate(rate)}: a reflector that is not ours is often a router's own processor, and would drop "
+                "more by itself; give --rate where it can do more"
+            )
         if contracted and self.options.rate_pps is None:
             fitting = max(1, int(min(contracted) * MAX_SHARE / (ip_bytes * 8)))
             if fitting < rate:

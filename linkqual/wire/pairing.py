@@ -90,20 +90,25 @@ _HOST_HINT = "write it as HOST, HOST:PORT, [IPV6]:PORT, or paste the pairing lin
 
 
 def _from_host(text: str) -> Peer:
+    return Peer(*host_and_port(text, DEFAULT_PORT, _HOST_HINT))
+
+
+def host_and_port(text: str, default_port: int, hint: str) -> tuple[str, int]:
+    """HOST, HOST:PORT, an IPv6 address or [ADDRESS]:PORT. Raises UsageError, with `hint` on how to write it."""
     if match := re.fullmatch(r"\[([^\]]+)\](?::(\d{1,5}))?", text):
         host, port = match[1], match[2]
         if ":" not in host:
-            raise UsageError(f"{text!r}: only an IPv6 address stands in brackets", _HOST_HINT)
+            raise UsageError(f"{text!r}: only an IPv6 address stands in brackets", hint)
     elif text.count(":") == 1:
         host, port = text.split(":")
     else:
         host, port = text, None
     if port is not None and not (port.isascii() and port.isdigit()):
-        raise UsageError(f"{port!r} is no port", _HOST_HINT)
-    return Peer(_host(host), DEFAULT_PORT if port is None else _port(int(port)))
+        raise UsageError(f"{port!r} is no port", hint)
+    return _host(host, hint), default_port if port is None else _port(int(port), hint)
 
 
-def _host(host: str) -> str:
+def _host(host: str, hint: str = _HOST_HINT) -> str:
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -113,13 +118,13 @@ def _host(host: str) -> str:
     except UnicodeError:
         ascii_name = ""
     if not _NAME.match(ascii_name):
-        raise UsageError(f"{host[:80]!r} is no name or address of a host", _HOST_HINT)
+        raise UsageError(f"{host[:80]!r} is no name or address of a host", hint)
     return ascii_name
 
 
-def _port(port: int) -> int:
+def _port(port: int, hint: str = _HOST_HINT) -> int:
     if not 1 <= port <= 65535:
-        raise UsageError(f"{port} is no port", _HOST_HINT)
+        raise UsageError(f"{port} is no port", hint)
     return port
 
 

@@ -270,6 +270,9 @@ def test_a_reflector_answers_probes_and_nothing_else() -> None:
     assert {step.probe for step in plan.steps} <= {"path", "ping", "stamp"}
     (step,) = (step for step in plan.steps if step.probe == "stamp")
     assert (step.params["far_end"], step.params["packet_bytes"]) == ("reflector", 44 + 20 + 16 + 8)
+    assert step.params["rate_pps"] == 1000
+    (asked,) = make(TRAINING, LINE, PlanOptions(reflector=True, rate_pps=5000, only=("stamp",))).steps
+    assert asked.params["rate_pps"] == 5000
     assert "throughput is left out" in " ".join(plan.reasons)
     with pytest.raises(UsageError, match="throughput needs our agent"):
         make(TRAINING, LINE, PlanOptions(reflector=True, only=("throughput",)))
