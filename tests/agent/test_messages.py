@@ -139,6 +139,8 @@ def test_what_is_no_json_is_never_sent() -> None:
         ("iperf3.open", {"seconds": True}, "number from"),
         ("iperf3.open", {"seconds": 5, "streams": 0}, "from 1 to 128"),
         ("iperf3.open", {"seconds": 5, "args": "--file /etc/passwd"}, "no argument"),
+        ("stamp.open", {"rate_pps": 1, "packet_bytes": 44, "seconds": 1, "authenticated": 1}, "true or false"),
+        ("stamp.open", {"rate_pps": 1, "packet_bytes": 44, "seconds": 1, "timestamps": "utc"}, "one of ntp, ptp"),
         ("stamp.close", {"session": "x" * 65}, "at most 64"),
         ("stamp.arrived", {"session": "x", "first": 0, "count": 2**40}, "from 1 to"),
         ("hello", {"protocols": ["1"], "version": "", "nonce": "", "proof": ""}, "integers"),
