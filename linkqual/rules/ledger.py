@@ -96,6 +96,9 @@ def ledger(measurement: Measurement) -> tuple[Entry, ...]:
     _forward(there, unknown, summary, state, fault)
     _reverse(back, unknown, summary, state)
     _unknown(unknown, summary, state, fault)
+    if measurement.stamp.far_end != "agent":
+        _foreign(there, unknown)
+    _close(there, back, unknown)
     return (*there.entries, *back.entries, *unknown.entries)
 
 
@@ -125,7 +128,6 @@ def _forward(there: _Account, unknown: _Account, summary: Summary, state: Condit
         why = "the far end left without its counters: what its host dropped is not known"
         there.book(Address.UNATTRIBUTED, there.left, why, _AGAIN)
     _bursts(there, summary.pacing, summary.pacing.lost_forward)
-    there.book(Address.LINE_FORWARD, there.left, "never reached the far host", "", FORWARD, ROUND_TRIP)
 
 
 def _reverse(back: _Account, unknown: _Account, summary: Summary, state: Conditions) -> None:
@@ -135,8 +137,6 @@ def _reverse(back: _Account, unknown: _Account, summary: Summary, state: Conditi
     _own_socket((back, unknown), near, "near", summary.duplicates_reverse)
     _shared(back, (hosts.sent_drops(far), "far"), (hosts.received_drops(near), "near"))
     _bursts(back, summary.pacing, summary.pacing.lost_reverse)
-    why = "answered by the far end, never reached the near host"
-    back.book(Address.LINE_REVERSE, back.left, why, "", REVERSE, ROUND_TRIP)
 
 
 def _unknown(unknown: _Account, summary: Summary, state: Conditions, fault: Fault | None) -> None:
@@ -148,6 +148,20 @@ def _unknown(unknown: _Account, summary: Summary, state: Conditions, fault: Faul
     if fault is not None and fault.kind in _GONE:
         why = f"nobody could be asked how far they came ({fault.message}): from here line and far host look the same"
         unknown.book(Address.UNATTRIBUTED, unknown.left, why, _AGAIN)
+
+
+def _foreign(there: _Account, unknown: _Account) -> None:
+    """A reflector that is not ours: what its host dropped before it was counted is told by nobody."""
+    why = "not answered by a reflector that is not ours: its host does not tell what it dropped itself"
+    for account in (there, unknown):
+        account.book(Address.UNATTRIBUTED, account.left, why, _BOTH_WAYS)
+
+
+def _close(there: _Account, back: _Account, unknown: _Account) -> None:
+    """What nobody else answers for is the line's."""
+    there.book(Address.LINE_FORWARD, there.left, "never reached the far host", "", FORWARD, ROUND_TRIP)
+    why = "answered by the far end, never reached the near host"
+    back.book(Address.LINE_REVERSE, back.left, why, "", REVERSE, ROUND_TRIP)
     why = "lost by the line, in a direction nobody could tell"
     unknown.book(Address.UNATTRIBUTED, unknown.left, why, _BOTH_WAYS, ROUND_TRIP)
 
