@@ -15,7 +15,7 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 missing_programs() {
     # program:package, where a Debian family system finds it
     for pair in iperf3:iperf3 ping:iputils-ping ip:iproute2 tc:iproute2 nft:nftables iptables:iptables \
-        ethtool:ethtool nsenter:util-linux; do
+        ethtool:ethtool tcpdump:tcpdump nsenter:util-linux; do
         PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null 2>&1 || printf '%s\n' "${pair#*:}"
     done | sort -u
 }
