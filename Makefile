@@ -1,7 +1,7 @@
 # One word for each thing one does here; `make help` lists them.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lint types floors fast lab wheel bench lock clean
+.PHONY: help setup demo test check format lint types floors fast lab wheel bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ wheel: setup ## build the wheel and run the fast tests against it
 
 bench: setup ## the engine against its peers (see docs/benchmarks.md)
 	@$(BIN)/python benchmarks/engine.py
+
+soak: setup ## an hour on two bad lines, every count compared with the lines' own (see docs/benchmarks.md)
+	@$(BIN)/python benchmarks/soak.py
 
 lock: setup ## compile requirements.lock anew
 	@$(BIN)/python -m pip install -q uv

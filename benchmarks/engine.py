@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import fields
 from typing import Any
 
 import chain
@@ -36,9 +37,11 @@ from linkqual.stats.histogram import quantile
 from linkqual.units import NS_PER_S
 
 MS = 1_000_000
+ENGINE_ONE_WAY = "one_way" in {each.name for each in fields(SenderConfig)}
 LIMIT, MOST_LOST = 1e-5, 3  # what is to be certified, and in spite of how many losses
 WINDOWS = (128, 256, 512)
 LADDER = (5, 10, 20, 50, 100, 150, 200, 300)  # kpps asked of one-way senders, one second each
+QUICK_LADDER = (100,)
 REACHED = 0.9  # of the rate asked, to count as reached
 NOISY = 0.5  # load average above which the neighbours are measured too
 Answer = dict[str, Any]
@@ -101,6 +104,36 @@ def numpy_mb() -> float:
     """Peak RSS of a Python that has imported numpy and nothing else."""
     show = "import numpy; print(next(l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')))"
     return int(subprocess.run([sys.executable, "-c", show], capture_output=True, check=True).stdout) / 1024
+
+
+def one_way(hosts: Hosts, kpps: int) -> peers.Run:
+    """One second of packets that nobody answers: sent on a schedule, kernel stamps at both ends, losses by the far end's rows."""
+    far = ReflectorConfig(hosts.far_address, hosts.near_address, ssid=1, max_pps=10**7, answering=False)
+    with Reflector.start(far, launcher=hosts.far) as reflector:
+        before = reflector.counters()["cpu_ns"]
+        near = SenderConfig(
+            hosts.far_address,
+            reflector.port,
+            ssid=1,
+            one_way=True,
+            rate_pps=kpps * 1000,
+            packets=kpps * 1000,
+            far_buffer_bytes=reflector.receive_buffer_bytes,
+        )
+        rows = []
+        with Sender.start(near, launcher=hosts.near) as sender:
+            for _ in sender.chunks():
+                rows += list(reflector.rows())
+            report = sender.report()
+        final = reflector.stop()
+        rows += list(reflector.rows())
+    sent = report["sent"]
+    arrived = len(np.unique(np.concatenate([part["seq"] for part in rows])))
+    cpu = final["counters"]["cpu_ns"] - before
+    return peers.Run(report["rate_pps"] / 1000, sent - arrived, report["loop_cpu_ns"] / sent / 1000, cpu / sent / 1000)
+
+
+ONE_WAY = {"linkqual": one_way, **peers.ONE_WAY} if ENGINE_ONE_WAY else peers.ONE_WAY
 
 
 # ---- the parts
@@ -172,8 +205,8 @@ def ladders(asked: argparse.Namespace, hosts: Hosts, names: list[str]) -> dict[s
     for name in names:
         say(asked, f"one way: {name}")
         best: peers.Run | None = None
-        for kpps in LADDER:
-            run = peers.ONE_WAY[name](hosts, kpps)
+        for kpps in QUICK_LADDER if asked.quick else LADDER:
+            run = ONE_WAY[name](hosts, kpps)
             if run is None or run.lost or run.kpps < REACHED * kpps:
                 break
             best = run
@@ -204,7 +237,7 @@ def measure(asked: argparse.Namespace) -> Answer:
     if not asked.quick and (lacking := peers.missing()):
         say(asked, f"not installed: apt-get install {' '.join(lacking)}")
     round_trip = [] if asked.quick else [name for name in peers.ROUND_TRIP if shutil.which(name)]
-    one_way = [] if asked.quick else [name for name in peers.ONE_WAY if shutil.which(name)]
+    ladder = [name for name in ONE_WAY if name == "linkqual" or (not asked.quick and shutil.which(name))]
     with Hosts() as hosts:
         runs = floor(asked, hosts, round_trip)
         routed = chained(asked, hosts)
@@ -212,7 +245,7 @@ def measure(asked: argparse.Namespace) -> Answer:
         windows = {}
         for window in WINDOWS[:-1] if not asked.quick else ():
             windows[window] = session(hosts, rate_pps=0, window=window, packets=asked.many, timeout_ns=500 * MS)
-        climbed = ladders(asked, hosts, one_way)
+        climbed = ladders(asked, hosts, ladder)
     figures = {name: middle(results) for name, results in runs.items()}
     here, twenty, opened, closed = (figures[name] or {} for name in ("linkqual", "20k", "open", "closed"))
     base = numpy_mb()
@@ -228,7 +261,8 @@ def measure(asked: argparse.Namespace) -> Answer:
         "closed_loop_kpps": closed["kpps"],
         "closed_loop": {str(window): round(run["kpps"], 1) for window, run in windows.items()}
         | {str(WINDOWS[-1]): closed["kpps"]},
-        "one_way": {name: climbed.get(name) for name in peers.ONE_WAY} | {"owping_published": peers.OWPING_PUBLISHED},
+        "one_way": {name: climbed.get(name) for name in ("linkqual", *peers.ONE_WAY)}
+        | {"owping_published": peers.OWPING_PUBLISHED},
         "own_loss": int(sum(own)),
         "certify_s": certified["seconds"]["fixed"][0],
         "certify": certified,
