@@ -39,12 +39,13 @@ class Ring:
         self._follow_seq = np.empty(most, np.int64)  # far_seq whose TX stamp lies beside it
         self._follow_ns = np.empty(most, np.int64)
         self._heard = np.zeros(most, np.bool_)  # of rows taken out: whether a reply had come
+        self._added: list[Longs] = []
         self.capacity = 0
         self._reserve(min(_FIRST_ROWS, most))
 
     def _reserve(self, capacity: int) -> None:
         fresh = slice(self.capacity, capacity)
-        self._records[fresh] = self._blank
+        self._clear(fresh)
         self._follow_seq[fresh] = ABSENT
         self.capacity, self._mask = capacity, capacity - 1
 
@@ -52,6 +53,13 @@ class Ring:
     def pending(self) -> int:
         """Rows in flight."""
         return self.next - self.head
+
+    def add_column(self) -> Longs:
+        """One more column, ABSENT in every row that is opened; index it by rows."""
+        column = np.empty(self.most, np.int64)
+        column[: self.capacity] = ABSENT
+        self._added.append(column)
+        return column
 
     # ---- which rows
 
@@ -95,13 +103,18 @@ class Ring:
         for first in moving:
             count = min(self.next, (first | (former - 1)) + 1) - first
             low, high = first & (former - 1), first & self._mask
-            for column in (self._records, self.since):
+            for column in (self._records, self.since, *self._added):
                 column[high : high + count] = column[low : low + count]
-            self._records[low : low + count] = self._blank
+            self._clear(slice(low, low + count))
         told = self._follow_seq[:former]
         up = np.flatnonzero((told != ABSENT) & (told & former != 0))
         self._follow_seq[up + former], self._follow_ns[up + former] = told[up], self._follow_ns[up]
         told[up] = ABSENT
+
+    def _clear(self, rows: slice) -> None:
+        self._records[rows] = self._blank
+        for column in self._added:
+            column[rows] = ABSENT
 
     def take(self, stop: int) -> Records:
         """Rows from the head up to packet `stop`, as a copy; the ring has them back."""
@@ -113,7 +126,7 @@ class Ring:
             part = self._records[rows].copy()
             parts.append(part)
             self._note_heard(part["fate"] == _RECEIVED)
-            self._records[rows] = self._blank
+            self._clear(rows)
             self.head += count
         return parts[0] if len(parts) == 1 else np.concatenate([self._records[:0], *parts])
 

@@ -20,22 +20,22 @@ import numpy.typing as npt
 
 from linkqual.model import Json
 from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
+from linkqual.session import hardware
+from linkqual.session.hardware import Stopwatch
+from linkqual.session.replies import Replies, columns, genuine
 from linkqual.session.ring import Ring, Rows
+from linkqual.session.strays import SenderCounters, Strays
 from linkqual.session.tails import Tails
 from linkqual.units import NS_PER_S
-from linkqual.wire import stamp, stamp_auth
+from linkqual.wire import stamp
 from linkqual.wire.stamp import Mode
-from linkqual.wire.timestamp import ns_column
 from linkqual.wire.tlv import Type
 
 _LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
 _RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)  # an IntEnum is slow in a loop
 _T1, _T3, _T4 = int(Stamp.T1_KERNEL), int(Stamp.T3_KERNEL), int(Stamp.T4_KERNEL)
-_INSTANTS = ("receive_timestamp", "timestamp", "follow_up_timestamp")
 SETTLED_AT_ONCE = 8192  # rows at most that `settle` looks at and hands out
-_MOST_COPIES = 255
 _MOST_TX_DELAY_NS = NS_PER_S
-_SHORTEST_REPLY = 41  # of TWAMP (RFC 5357 s4.2.1): the same fields at the same places, all of them MBZ from there on
 
 Longs = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
@@ -59,40 +59,8 @@ class SenderSettings:
     dscp: int = 0
     flow: int = 0
     key: bytes = b""  # of authenticated mode (RFC 8762 s4.4); empty: unauthenticated
-
-
-@dataclass(slots=True)
-class SenderCounters:
-    """What came besides the replies that became records."""
-
-    received: int = 0
-    late: int = 0  # replies after their packet's timeout
-    late_copies: int = 0  # copies of a reply whose record was settled already
-    forward_copies: int = 0
-    reverse_copies: int = 0
-    malformed: int = 0  # too short, corrupt, or of another session
-    wrong_key: int = 0  # not signed with the session's key: nothing in them was read
-    unmarked: int = 0  # replies whose far end says that it could not mark them as asked (RP of Class of Service)
-    unknown: int = 0  # replies to packets never sent
-
-
-@dataclass(slots=True)
-class _Replies:
-    """Replies of one batch, row by row."""
-
-    packets: Octets
-    rows: stamp.Rows  # a view of them
-    arrived_ns: Longs  # T4; the program's own where the kernel gave none
-    unstamped: Mask  # where it gave none
-    ttl: Octets
-    tos: Octets
-    trusted: Mask | None  # whose TLVs are signed; None: nothing is signed here
-
-    def pick(self, which: Mask) -> _Replies:
-        """Some of them."""
-        trusted = None if self.trusted is None else self.trusted[which]
-        columns = (self.packets, self.rows, self.arrived_ns, self.unstamped, self.ttl, self.tos)
-        return _Replies(*(column[which] for column in columns), trusted)
+    one_way: bool = False  # nothing comes back: a row is settled, as LOST, once its TX stamp is there
+    hardware: bool = False  # the network card stamps too
 
 
 class SenderSession:
@@ -116,7 +84,8 @@ class SenderSession:
         self._residence = 0  # how long the far end held the last reply
         self._stamped = (int(Stamp.T2_KERNEL) if settings.far_kernel else 0) | _T4  # of a reply with a kernel RX stamp
         self._next_arrival = 0
-        self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
+        self._strays = Strays(self._ring, self.counters, settings.first_seq)
+        self._stopwatch = Stopwatch(self._ring) if settings.hardware else None
 
     @property
     def next_seq(self) -> int:
@@ -179,22 +148,39 @@ class SenderSession:
         rows = self._ring.at(seqs)
         self._column["sent_ns"][rows] = sent_ns
         self._column["stamps"][rows] |= _T1
+        if self.settings.one_way and len(seqs):
+            self._heard = max(self._heard, int(seqs.max()) + 1)
+
+    def timed(self, seqs: Longs, stamps_ns: Longs) -> None:
+        """TX stamps of the network card, on its own clock."""
+        if self._stopwatch is not None:
+            self._stopwatch.left(seqs, stamps_ns)
 
     # ---- on the way in
 
-    def receive(self, packets: Octets, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int, now_ns: int) -> None:
+    def receive(
+        self,
+        packets: Octets,
+        received_ns: Longs,
+        ttl: Octets,
+        tos: Octets,
+        utc_ns: int,
+        now_ns: int,
+        hardware_ns: Longs | None = None,
+    ) -> None:
         """Replies of one length, shape (n, size), in the order they came, read at `utc_ns` = `now_ns`.
 
-        `received_ns`: kernel RX stamps, ABSENT where there is none.
+        `received_ns`: kernel RX stamps, `hardware_ns`: those of the network card on its own clock, ABSENT where there is none.
         """
-        replies = self._read(packets, received_ns, ttl, tos, utc_ns)
+        came = columns(packets, received_ns, ttl, tos, utc_ns, hardware_ns, self._mode)
+        replies = self._read(came, len(packets))
         if replies is None:
             return
         back = (self.next_seq - 1 - replies.rows["sender_sequence"].astype(np.int64) & _LOW_32) + 1  # 1: the last sent
         valid = stamp.is_valid_reply(replies.rows, self.settings.ssid)
         open_ = valid & (back <= self.pending)
         if not open_.all():
-            self._count_strays(valid, back, open_)
+            self._strays.count(valid, back, open_)
             if not open_.any():
                 return
             replies, back = replies.pick(open_), back[open_]
@@ -203,7 +189,7 @@ class SenderSession:
             self._far_said = {name: int(replies.rows[name][-1]) for name in ("error", "ssid")}
         far = self._unwrap_far(replies.rows["sequence"])
         self._next_far = max(self._next_far, int(far.max()) + 1)
-        instants = self._instants(replies.rows)
+        instants = replies.instants()
         self._note_follow_ups(replies, instants)
         new = self._first_in_time(seqs, replies, instants, utc_ns, now_ns)
         self._heard = max(self._heard, int(seqs.max()) + 1)
@@ -213,33 +199,18 @@ class SenderSession:
             self._fill(seqs, replies, instants, far, now_ns)
         else:
             self._fill(seqs[new], replies.pick(new), instants[:, new], far[new], now_ns)
-            self._count_copies(seqs[~new], far[~new])
+            self._strays.count_copies(seqs[~new], far[~new])
 
-    def _read(self, packets: Octets, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int) -> _Replies | None:
-        """Long enough and, where that is agreed, signed; None: there is none."""
-        if packets.shape[1] < self._mode:
-            if packets.shape[1] < _SHORTEST_REPLY or self.settings.key:
-                self.counters.malformed += len(packets)
-                return None
-            packets = np.pad(packets, ((0, 0), (0, self._mode - packets.shape[1])))
-        trusted: Mask | None = None
-        if self.settings.key:
-            genuine = self._genuine(packets)
-            packets, received_ns, ttl, tos = packets[genuine], received_ns[genuine], ttl[genuine], tos[genuine]
-            if not len(packets):
-                return None
-            trusted = stamp_auth.verified_tlvs(packets, self.settings.key)
-        unstamped = received_ns == ABSENT
-        arrived = np.where(unstamped, utc_ns, received_ns) if unstamped.any() else received_ns
-        return _Replies(packets, stamp.reflector_rows(packets, self._mode), arrived, unstamped, ttl, tos, trusted)
+    def _read(self, came: Replies | None, count: int) -> Replies | None:
+        """Those of `count` packets whose fields may be looked at; None: there is none."""
+        if came is None:
+            self.counters.malformed += count
+        elif self.settings.key:
+            came = genuine(came, self.settings.key)
+            self.counters.wrong_key += count - len(came.packets)
+        return came if came is not None and len(came.packets) else None
 
-    def _genuine(self, packets: Octets) -> Mask:
-        """Which replies are signed with the session's key; nothing of the others is looked at (RFC 8762 s4.4)."""
-        genuine = stamp_auth.verified(packets, self.settings.key)
-        self.counters.wrong_key += len(packets) - int(genuine.sum())
-        return genuine
-
-    def _first_in_time(self, seqs: Longs, replies: _Replies, instants: Longs, utc_ns: int, now_ns: int) -> Mask:
+    def _first_in_time(self, seqs: Longs, replies: Replies, instants: Longs, utc_ns: int, now_ns: int) -> Mask:
         """Which replies are the first to their packet, and within its timeout."""
         rows, timeout = self._ring.at(seqs), self.settings.timeout_ns
         self._residence = min(max(int(instants[1, -1] - instants[0, -1]), 0), timeout)
@@ -254,7 +225,7 @@ class SenderSession:
             new &= firsts
         return new
 
-    def _read_tails(self, tails: Tails, replies: _Replies, seqs: Longs, new: Mask, far: Longs) -> Longs:
+    def _read_tails(self, tails: Tails, replies: Replies, seqs: Longs, new: Mask, far: Longs) -> Longs:
         """Keep what first replies say in their TLVs; the order of arrival at the far end, as far as it is told."""
         packets = replies.packets
         if packets.shape[1] < tails.end_bytes:
@@ -277,15 +248,7 @@ class SenderSession:
             far = np.where(told, self._unwrap_far(words[:, 1].astype(np.uint32) - np.uint32(1)), far)
         return far
 
-    def _instants(self, replies: stamp.Rows) -> Longs:
-        """T2, T3 and the Follow-Up's in UTC ns, shape (3, n) or (2, n): decoded in one go, numpy's cost is by the call."""
-        fields = _INSTANTS if "follow_up" in (replies.dtype.names or ()) else _INSTANTS[:2]
-        wire = np.empty((len(fields), len(replies)), np.uint64)
-        for row, field in enumerate(fields):
-            wire[row] = replies[field]
-        return ns_column(wire, replies["error"])
-
-    def _fill(self, seqs: Longs, replies: _Replies, instants: Longs, far: Longs, now_ns: int) -> None:
+    def _fill(self, seqs: Longs, replies: Replies, instants: Longs, far: Longs, now_ns: int) -> None:
         rows, column, count = self._ring.at(seqs), self._column, len(seqs)
         column["far_received_ns"][rows] = instants[0]
         column["far_sent_ns"][rows] = instants[1]
@@ -298,45 +261,22 @@ class SenderSession:
         column["fate"][rows] = _RECEIVED
         column["stamps"][rows] |= self._stamped - replies.unstamped * np.uint8(_T4)
         self._ring.since[rows] = now_ns
+        if self._stopwatch is not None and replies.hardware_ns is not None:
+            self._stopwatch.came(seqs, replies.hardware_ns)
         self._next_arrival += count
         self.counters.received += count
 
     def _unwrap_far(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
         return (sequence.astype(np.int64) - (self._next_far - _HALF) & _LOW_32) + (self._next_far - _HALF)
 
-    def _note_follow_ups(self, replies: _Replies, instants: Longs) -> None:
-        told = stamp.has_follow_up(replies.rows)
-        if replies.trusted is not None:
-            told &= replies.trusted
+    def _note_follow_ups(self, replies: Replies, instants: Longs) -> None:
+        told = replies.follow_ups()
         if not told.any():
             return
         far, sent = self._unwrap_far(replies.rows["follow_up_sequence"]), instants[2]
         if not told.all():
             far, sent = far[told], sent[told]
         self._ring.note_follow_ups(far, sent)
-
-    def _count_strays(self, valid: Mask, back: Longs, open_: Mask) -> None:
-        self.counters.malformed += int((~valid).sum())
-        for distance in back[valid & ~open_].tolist():
-            if distance > self.next_seq - self.settings.first_seq:
-                self.counters.unknown += 1
-            elif self._ring.was_heard(self.next_seq - distance):
-                self.counters.late_copies += 1
-            else:
-                self.counters.late += 1
-
-    def _count_copies(self, seqs: Longs, fars: Longs) -> None:
-        """Same far_seq: copied on the way back; another: copied on the way there, and answered twice by the far end."""
-        for seq, far in zip(seqs.tolist(), fars.tolist(), strict=True):
-            row = self._ring.row(seq)
-            if self._column["fate"][row] != _RECEIVED:
-                self.counters.late += 1
-                continue
-            known = self._copies.setdefault(seq, {int(self._column["far_seq"][row])})
-            way = "reverse_copies" if far in known else "forward_copies"
-            known.add(far)
-            self._column[way][row] = min(_MOST_COPIES, int(self._column[way][row]) + 1)
-            setattr(self.counters, way, getattr(self.counters, way) + 1)
 
     # ---- settled
 
@@ -346,18 +286,24 @@ class SenderSession:
         Every reply that had arrived before `now_ns` must be in.
         """
         count = min(SETTLED_AT_ONCE, self.pending)
-        ready = self._ready(self._ring.span(self._ring.head, count), now_ns)
+        rows = self._ring.span(self._ring.head, count)
+        ready = self._ready(rows, now_ns)
         if not ready.all():
             count = int(np.argmin(ready))
+        intervals = None if self._stopwatch is None else self._stopwatch.intervals(rows)
         records = self._ring.take(self._ring.head + count)
         self._heard = max(self._heard, self._ring.head)
-        for seq in [seq for seq in self._copies if seq < self._ring.head]:
-            del self._copies[seq]
+        self._strays.forget_settled()
         self._apply_follow_ups(records)
+        if intervals is not None:
+            hardware.apply(records, intervals[:count])
         return records
 
     def _ready(self, rows: Rows, now_ns: int) -> Mask:
         fate, waited = self._column["fate"][rows], now_ns - self._ring.since[rows]
+        if self.settings.one_way:
+            left: Mask = self._column["stamps"][rows] & _T1 != 0
+            return left | (fate == _UNSENT) | (waited > self.settings.grace_ns)
         # where the far end is behind, the next packet takes longer still
         patience = self.settings.timeout_ns + self._residence * 5 // 4
         received = (fate == _RECEIVED) & (waited >= self.settings.linger_ns)
