@@ -127,10 +127,15 @@ class Witness:
     def result(self, attribution: Attribution) -> Comparison:
         """What came of it; `attribution`: of the capture's losses."""
         run, capture = self._run.summary(), self._capture.summary()
+        contradictions = dict(self._contradictions)
+        if self.place is Place.NEAR and run.lost == 0:
+            beyond = max(0, (attribution.forward or 0) - run.lost_forward)
+            beyond += max(0, (attribution.reverse or 0) - run.lost_reverse)
+            contradictions["lost the other way by the reflector's numbers"] = beyond
         compared = {Place.NEAR: "round trip", Place.FAR: "time at the far end", Place.BETWEEN: ""}[self.place]
         return Comparison(
             self._rows(run, capture, attribution),
-            self._contradictions,
+            contradictions,
             compared,
             self._signed.data(),
             self._size.data(),

@@ -111,3 +111,23 @@ def looked_at(
     return Told(
         list(sessions.found.values()), list(summarizers.values()), [np.concatenate(rows) for rows in kept.values()]
     )
+
+
+def stored(folder, records, timeout_ns: int):
+    """A run's folder with these packets and a document around them."""
+    from dataclasses import replace
+
+    from linkqual import document, store
+    from linkqual.model import Measurement, StampResult, Step
+    from tests.document.sample import DOCUMENT
+
+    run = store.Run(folder)
+    packets = run.save_packets("stamp")
+    packets.write(records)
+    packets.close()
+    summarizer = Summarizer()
+    summarizer.add(records)
+    result = StampResult(summarizer.summary(), rate_pps=1000.0, packet_bytes=64, timeout_ns=timeout_ns)
+    measured = Measurement(Step("stamp", "stamp", {}), T, MS, stamp=result)
+    run.write_document(document.dump(replace(DOCUMENT, measurements=(measured,))))
+    return folder
