@@ -15,7 +15,7 @@ from linkqual.model import (
     Qualification,
     StampResult,
 )
-from linkqual.reports import charts_arrival, charts_delay, markings, surroundings, wording
+from linkqual.reports import accounts, charts_arrival, charts_delay, markings, surroundings, wording
 from linkqual.reports.marks import Picture
 from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
 from linkqual.reports.truth import truth
@@ -57,7 +57,8 @@ def sections(q: Qualification) -> dict[str, Any]:
             "drops": surroundings.drops(q),
         },
         "decided": {d.objective: d for d in decisions(q)},
-        "lateness": lateness(stamp),
+        "accounts": accounts.accounts(q),
+        "pacing": accounts.pacing_words(stamp) if stamp else "",
         "used_metrics": [METRICS[n] for n in dict.fromkeys(o.metric for o in q.plan.objectives) if n in METRICS],
         "objectives": grouped(q.plan.objectives or q.profile.objectives),
         "truth": truth(q) if q.truth else None,
@@ -179,10 +180,3 @@ def decisions(q: Qualification) -> Iterator[Decision]:
     for m in q.measurements:
         result = m.stamp or m.throughput
         yield from result.decisions if result else ()
-
-
-def lateness(stamp: StampResult | None) -> dict[str, int | None]:
-    """How far departures lagged behind the schedule."""
-    if stamp is None or not stamp.lateness.n:
-        return {}
-    return {"p50": quantile(stamp.lateness, 0.5), "p99": quantile(stamp.lateness, 0.99)}

@@ -23,6 +23,7 @@ class Drop:
     end: str
     counter: str
     packets: int
+    seen: tuple[int, int] | None = None  # first and last reading that had risen, UTC ns of that end's clock
 
 
 def groups(q: Qualification) -> list[Group]:
@@ -44,12 +45,17 @@ def groups(q: Qualification) -> list[Group]:
 def drops(q: Qualification) -> list[Drop]:
     """Every counter that moved."""
     return [
-        Drop(m.step.key, name, counter, count)
+        Drop(m.step.key, name, counter, count, _seen(end, counter))
         for m in q.measurements
         for name, end in (("near", m.conditions.near), ("far", m.conditions.far))
         for counter, count in end.drops.items()
         if count
     ]
+
+
+def _seen(end: EndConditions, counter: str) -> tuple[int, int] | None:
+    times = [at_ns for at_ns, name, _ in end.drop_times if name == counter]
+    return (min(times), max(times)) if times else None
 
 
 def _joined(a: Conditions, b: Conditions) -> Conditions | None:

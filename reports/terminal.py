@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
-from linkqual.reports import markings, wording
+from linkqual.reports import accounts, markings, wording
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
-from linkqual.units import format_duration
+from linkqual.units import format_count, format_duration
 
 MINIMUM_WIDTH = 40
 _COLOURS = {
@@ -61,7 +61,7 @@ def render(
     """
     style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
     blocks = [
-        *(_head(q, style), _table(q, style), _markings(q, style)),
+        *(_head(q, style), _table(q, style), _accounts(q, style), _markings(q, style)),
         *(_sentences(q, style), _notes(q, style), _banner(q, style)),
     ]
     if report:
@@ -165,7 +165,24 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
     return lines
 
 
-# ---- markings
+# ---- beside the table
+
+
+def _accounts(q: Qualification, style: _Style) -> list[str]:
+    """Where the lost packets went, and how the sender kept its schedule."""
+    lines: list[str] = []
+    rows = accounts.accounts(q)
+    if rows:
+        lines.append(style.paint(accounts.TITLE, "2"))
+        counts = [format_count(row.packets) for row in rows]
+        places = [style.text(row.address) for row in rows]
+        for row, count, place in zip(rows, counts, places, strict=True):
+            head = f"{pad(count, max(map(len, counts)), right=True)}  {pad(place, max(map(len, places)))}  "
+            lines += wrap(style.text(row.because), style.width, head, " " * len(head))
+    for measurement in q.measurements:
+        said = accounts.short_pacing(measurement.stamp) if measurement.stamp else ""
+        lines += wrap(style.text(f"pacing: {said}"), style.width, "", "  ") if said else []
+    return lines
 
 
 def _markings(q: Qualification, style: _Style) -> list[str]:
@@ -218,7 +235,12 @@ def _notes(q: Qualification, style: _Style) -> list[str]:
         hint = f" ({trouble.fault.hint})" if trouble.fault.hint else ""
         texts.append(f"Could not measure {', '.join(trouble.steps)}{how}: {trouble.fault.message}{hint}")
     notes = q.verdict.notes if q.verdict else ()
-    texts += [note.sentence for note in notes if note.weight == "warn"]
+    told = {finding.because for finding in wording.findings_of(q)}  # above, also of advisory red lines
+    texts += [
+        note.sentence
+        for note in notes
+        if note.weight == "warn" and note.sentence.removeprefix("advisory: ") not in told
+    ]
     lines: list[str] = []
     for text in texts:
         lines += _painted(wrap(style.text(text), style.width, "! ", "  "), "! ", "1;33", style)

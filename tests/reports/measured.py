@@ -71,8 +71,10 @@ CONDITIONS = m.Conditions(
 
 
 def stamp(t: Traffic, stopped_by: str, decisions: tuple[m.Decision, ...] = (), **changes: object) -> m.Measurement:
-    late = traffic(5, 4000, 1000, start_ns=0, forward_ns=2_000, jitter_ns=900).forward
-    result = m.StampResult(summary(t), t.rate_pps, 128, SECOND, lateness=histogram(late), family=7)
+    late = histogram(traffic(5, 4000, 1000, start_ns=0, forward_ns=2_000, jitter_ns=900).forward)
+    longest = m.Burst(9, t.start_ns + SECOND, t.start_ns + SECOND + 450_000)
+    pacing = m.Pacing(SECOND / t.rate_pps, 100, late, bursts=4000, longest=longest)
+    result = m.StampResult(replace(summary(t), pacing=pacing), t.rate_pps, 128, SECOND, family=7)
     result = replace(result, stopped_by=stopped_by, decisions=decisions)
     measurement = m.Measurement(STAMP, t.start_ns, int(t.seconds * SECOND), stamp=result, conditions=CONDITIONS)
     return replace(measurement, **changes)  # type: ignore[arg-type]
