@@ -52,13 +52,18 @@ def _seconds(low: str, high: str) -> Callable[[str], int]:
     return read
 
 
-def _window(value: str) -> int:
-    if value == "auto":
-        return 0
-    try:
-        return whole(1, 1_000_000)(value)
-    except InputError as error:
-        raise InputError(error.message, f"auto, or {error.hint} packets in flight") from None
+def _or_auto(what: str) -> Callable[[str], int]:
+    """A number of packets; "auto" is 0."""
+
+    def read(value: str) -> int:
+        if value == "auto":
+            return 0
+        try:
+            return whole(1, 1_000_000)(value)
+        except InputError as error:
+            raise InputError(error.message, f"auto, or {error.hint} {what}") from None
+
+    return read
 
 
 read_stamp_rate = _between(parse_packet_rate, "1 pps", "1 Mpps")
@@ -86,10 +91,11 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("packets", "packets", whole(1, 10**12), 2_000_000),
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "10 ms", "60 s"), 2 * NS_PER_S),
-        Setting("window", "window", _window, 0),
+        Setting("window", "window", _or_auto("packets in flight"), 0),
         Setting("dscp", "dscp", parse_dscp, 0),
         Setting("ecn", "ecn", parse_ecn, 0),
         Setting("schedule", "schedule", choice(*SCHEDULES), "periodic"),
+        Setting("max_burst", "max_burst", _or_auto("packets back to back"), 0),
         Setting("authenticated", "authenticated", boolean, False),
     ),
     "marking": (
