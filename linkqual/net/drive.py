@@ -132,7 +132,12 @@ class _Drive:
         ]
 
     def _buffered_window(self) -> int:
-        """Packets in flight that neither end's receive buffer can overflow with; here each leaves a TX stamp in it too."""
+        """Packets in flight that neither end's receive buffer can overflow with; here each leaves a TX stamp in it too.
+
+        One way only the stamps: the far end reads without being waited for.
+        """
+        if self._config.one_way:
+            return max(1, int(self._socket.receive_buffer_bytes * _WINDOW_SHARE / truesize(0)))
         size = self._config.packet_bytes
         window = self._socket.receive_buffer_bytes * _WINDOW_SHARE / (truesize(size) + truesize(0))
         if self._config.far_buffer_bytes:

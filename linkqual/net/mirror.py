@@ -203,6 +203,8 @@ class _Mirror:
         session = self._served[0].session
         match message:
             case {"do": "counters"}:
+                self._drain()  # what came before it was asked
+                self._hand_over(1)
                 self._outbox.put_json(ANSWER, self._counters())
             case {"do": "arrived", "first": int(first), "count": int(count)}:
                 try:

@@ -35,6 +35,7 @@ _USUAL_RING = 1 << 18  # 27 MB when full: 100 kpps for more than two seconds, or
 class SenderConfig:
     """`rate_pps` 0: as fast as `window` allows (closed loop). `packets` None: until `stop`. `window` 0: what the receive buffers of
     both ends hold (`far_buffer_bytes`: granted at the far end, 0: unknown). `grace_ns` 0: chosen from the rate.
+    `one_way`: no replies come; rows are LOST and settled once they have left, and `net.one_way` joins them with what arrived.
     `key`: hex, of authenticated mode; "": unauthenticated. `tlvs`: what else every request asks for, names of `tails.ASKABLE`.
     `mix`: ((packet_bytes, weight), ...), drawn for each packet by the seed; empty: all of `packet_bytes`, else that is the largest.
     """
@@ -61,6 +62,7 @@ class SenderConfig:
     far_kernel: bool = True  # the far end is our own reflector: its T2 is a kernel stamp
     first_seq: int = 0
     flow: int = 0
+    one_way: bool = False
     key: str = ""
     tlvs: tuple[str, ...] = ()
     mix: tuple[tuple[int, int], ...] = ()
@@ -118,6 +120,7 @@ class SenderConfig:
             dscp=self.dscp,
             flow=self.flow,
             key=bytes.fromhex(self.key),
+            one_way=self.one_way,
         )
 
 
