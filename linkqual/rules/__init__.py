@@ -14,6 +14,8 @@ from linkqual.metrics import METRICS
 from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
 from linkqual.rules import marking, notes, packets, seconds, words
 
+_NEED_AGENT = ("throughput", "marking")
+
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     """The verdict of the plan's objectives on these measurements.
@@ -40,7 +42,7 @@ def _finding(objective: Objective, measurements: Sequence[Measurement], family: 
         )
     if metric.probe == "throughput":
         load = seconds.heaviest(measurements, objective)
-        return seconds.finding(objective, load, family) if load else _not_run(objective, metric.probe)
+        return seconds.finding(objective, load, family) if load else _not_run(objective, metric.probe, measurements)
     if metric.probe == "marking":
         marked = [one for one in measurements if one.marking is not None]
         if marked:
@@ -51,7 +53,7 @@ def _finding(objective: Objective, measurements: Sequence[Measurement], family: 
     failed = [one for one in measurements if one.step.probe == metric.probe and one.fault is not None]
     if failed and failed[0].fault is not None:
         return _missing(objective, failed[0].fault.message, failed[0].fault.hint, failed[0].step.key)
-    return _not_run(objective, metric.probe)
+    return _not_run(objective, metric.probe, measurements)
 
 
 def _packets(measurement: Measurement) -> int:
@@ -62,7 +64,10 @@ def _missing(objective: Objective, why: str, hint: str, step: str = "") -> Findi
     return Finding(objective, Outcome.NO_DATA, why, None, hint, Rule.NONE, step)
 
 
-def _not_run(objective: Objective, probe: str) -> Finding:
+def _not_run(objective: Objective, probe: str, measurements: Sequence[Measurement]) -> Finding:
+    if probe in _NEED_AGENT and any(one.stamp and one.stamp.far_end != "agent" for one in measurements):
+        why = f"{words.name(objective)}: needs our agent at the far end, and there was a reflector that is not ours"
+        return _missing(objective, why, "start `linkqual agent` there and give its pairing line")
     return _missing(
         objective, f"{words.name(objective)}: the {probe} probe was not run", f"measure with the {probe} probe"
     )

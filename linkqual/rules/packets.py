@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import Decision, Direction, Estimate, Finding, Measurement, Objective, Outcome, Rule
-from linkqual.rules import clocks, decisions, estimates, whole, words
+from linkqual.rules import clocks, decisions, estimates, foreign, whole, words
 from linkqual.rules.proportion import Reason, Sample, allowed_share, rule, sample_of, strict_confidence
 from linkqual.rules.stream import Stream, doubted, drifted, tally
 from linkqual.stats import query
@@ -17,8 +17,11 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
     """The finding of one stamp objective. `family`: red lines that share the error of a FAIL."""
     assert measurement.stamp is not None
     stream = Stream(measurement, measurement.stamp, family)
-    if silent := _silent(objective, stream):
-        return silent
+    found = _silent(objective, stream) or foreign.missing(objective, stream)
+    return found or foreign.weighed(_finding(objective, stream), stream)
+
+
+def _finding(objective: Objective, stream: Stream) -> Finding:
     estimate = estimates.of(objective, stream)
     if objective.metric == "one_way_delay":
         return _with_clock(objective, stream, estimate)
@@ -28,9 +31,12 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
         return _shown(objective, stream, estimate)
     share = allowed_share(objective)
     if share is None:
-        strict = estimates.of(_stricter(objective, family), stream)
+        strict = estimates.of(_stricter(objective, stream.family), stream)
         return whole.finding(
-            objective, _of_line(objective, stream, estimate), measurement.step.key, _of_line(objective, stream, strict)
+            objective,
+            _of_line(objective, stream, estimate),
+            stream.measurement.step.key,
+            _of_line(objective, stream, strict),
         )
     return _judged(objective, stream, estimate, share)
 

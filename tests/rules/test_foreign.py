@@ -1,0 +1,96 @@
+"""Verdicts against a reflector that is not ours: no loss and no delay of its own fails the line, nothing it cannot tell passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from linkqual import plan as planner
+from linkqual import rules
+from linkqual.model import Conditions, Direction, EndConditions, Finding, Link, Objective, Outcome, Plan
+from linkqual.plan import PlanOptions
+from linkqual.records import ABSENT, Fate
+from linkqual.rules.ledger import Address, ledger
+
+from ..scenarios.streams import FORWARD, MS, REVERSE, ROUND_TRIP, Truth, load, records, spread, stamp, summary
+
+PACKETS = 4_000
+LOSS = {way: Objective("loss_ratio", "ratio", way, 1e-3) for way in Direction}
+
+
+def judged(truth: Truth, objective: Objective, far_end: str, **far: str) -> Finding:
+    rows = records(truth)
+    if far_end == "stateless":
+        lost = (rows["fate"] == Fate.LOST_FORWARD) | (rows["fate"] == Fate.LOST_REVERSE)
+        rows["fate"][lost] = Fate.LOST
+        rows["far_seq"] = ABSENT
+    conditions = Conditions(far=EndConditions(stamps=far))
+    taken = stamp(summary(rows, (objective,)), conditions=conditions, far_end=far_end)
+    return rules.judge(Plan("test", (), (objective,), Link()), [taken]).findings[0]
+
+
+@pytest.mark.parametrize(
+    ("lost", "way", "far_end"), [(40, FORWARD, "stateful"), (300, ROUND_TRIP, "stateful"), (77, FORWARD, "stateless")]
+)
+def test_what_its_host_may_have_dropped_fails_no_line(lost: int, way: Direction, far_end: str) -> None:
+    truth = Truth(PACKETS, lost_forward=spread(lost, PACKETS))
+    assert judged(truth, LOSS[way], "agent").outcome is Outcome.FAIL
+    found = judged(truth, LOSS[way], far_end)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "does not tell what it dropped itself" in found.because
+    assert "with our agent" in found.decide
+
+
+def test_what_it_numbered_and_never_came_back_is_the_lines() -> None:
+    truth = Truth(PACKETS, lost_reverse=spread(100, PACKETS))
+    assert judged(truth, LOSS[REVERSE], "stateful").outcome is Outcome.FAIL
+    assert judged(truth, LOSS[REVERSE], "stateless").outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("far_end", ["stateful", "stateless"])
+def test_a_line_that_loses_nothing_passes_in_both_directions(far_end: str) -> None:
+    for way in Direction:
+        assert judged(Truth(PACKETS), LOSS[way], far_end).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("metric", ["reordered_ratio", "duplicate_ratio"])
+@pytest.mark.parametrize("way", [FORWARD, REVERSE])
+def test_copied_numbers_show_no_order_of_one_direction(metric: str, way: Direction) -> None:
+    objective = Objective(metric, "ratio", way, 1e-3)
+    found = judged(Truth(PACKETS), objective, "stateless")
+    assert found.outcome is Outcome.NO_DATA
+    assert "copies our numbers" in found.because
+    assert judged(Truth(PACKETS), objective, "stateful").outcome is Outcome.PASS
+
+
+def test_its_own_stamps_fail_no_delay_that_lies_near_the_limit() -> None:
+    """The round trip of the truth is 11.0 to 11.4 ms."""
+    near = Objective("round_trip_delay", "p50", ROUND_TRIP, 10.9 * MS)
+    assert judged(Truth(PACKETS), near, "agent").outcome is Outcome.FAIL
+    assert judged(Truth(PACKETS), near, "stateful", T2="hardware", T3="hardware").outcome is Outcome.FAIL
+    found = judged(Truth(PACKETS), near, "stateful", T2="user", T3="kernel")
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "stamps by itself" in found.because
+    far = replace(near, limit=9.0 * MS)
+    assert judged(Truth(PACKETS), far, "stateful").outcome is Outcome.FAIL
+    tail = replace(near, statistic="p99", limit=9.0 * MS)
+    assert judged(Truth(PACKETS), tail, "stateful").outcome is Outcome.INCONCLUSIVE
+    assert judged(Truth(PACKETS), replace(near, limit=12.0 * MS), "stateful").outcome is Outcome.PASS
+
+
+def test_every_loss_keeps_an_address() -> None:
+    truth = Truth(PACKETS, lost_forward=spread(7, PACKETS), lost_reverse=(3, 4, 3_001))
+    entries = ledger(stamp(summary(records(truth)), conditions=Conditions(), far_end="stateful"))
+    assert {entry.address: entry.packets for entry in entries} == {Address.UNATTRIBUTED: 7, Address.LINE_REVERSE: 3}
+
+
+def test_what_needs_our_agent_has_no_data_and_says_so() -> None:
+    plan = planner.make(load("training"), Link(cir_bps=10**10, rtt_budget_ns=12 * MS), PlanOptions(reflector=True))
+    verdict = rules.judge(plan, [stamp(summary(records(Truth(PACKETS)), plan.objectives), far_end="stateful")])
+    missing = [one for one in verdict.findings if one.objective.metric in ("throughput", "marking")]
+    assert missing
+    for finding in missing:
+        assert finding.outcome is Outcome.NO_DATA
+        assert "needs our agent at the far end" in finding.because
+    assert verdict.outcome is Outcome.NO_DATA
