@@ -1,7 +1,7 @@
-"""Counts a step's stored packets anew: for other limits, or with the pace of two clocks taken out of its jitter. Floor 5.
+"""Counts a step's stored packets anew: for other limits, or with the pace and the steps of two clocks taken out of its jitter. Floor 5.
 
-While packets arrive nobody knows yet by how much the clocks drift. So one-way jitter between two drifting clocks is counted a second
-time, when the packets are all there and their pace is known.
+While packets arrive nobody knows yet by how much the clocks drift, nor what is left of a delay that changed. So one-way results
+between two clocks that drifted, or of which one was set, are counted a second time, when the packets are all there.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from linkqual import store
 from linkqual.metrics import METRICS
-from linkqual.model import Conditions, Measurement, Objective, Step, Summary
+from linkqual.model import Conditions, Direction, Measurement, Objective, Step, Summary
 from linkqual.rules import clocks
+from linkqual.stats import delay, trials
+from linkqual.stats.levelling import Levelling, Lowest, lowest
 from linkqual.stats.pacing import Audit
 from linkqual.stats.skew import clock_drift
 from linkqual.stats.summary import Summarizer
@@ -28,7 +30,7 @@ def recounted(folder: Path, taken: Measurement, objectives: Sequence[Objective])
 
 
 def steadied(folder: Path, taken: Measurement, objectives: Sequence[Objective]) -> Measurement:
-    """A fresh measurement, counted a second time if its clocks drifted noticeably."""
+    """A fresh measurement, counted a second time if its clocks drifted noticeably or one of them was set."""
     return _recounted(folder, taken, objectives, taken.stamp.summary if taken.stamp else None)
 
 
@@ -47,13 +49,27 @@ def _steady(
 ) -> Summary:
     """Of a step's packets. `first`: the first pass, if it was made already."""
     counted = first if first is not None else _count(folder, step, objectives)
+    steps = clocks.believed(counted, conditions)
+    if steps:
+        counted = _count(folder, step, objectives, Levelling(steps))
     pace = clock_drift(counted)
-    return _count(folder, step, objectives, pace) if pace and clocks.noticeable(counted, conditions) else counted
+    pace = pace if pace and clocks.noticeable(counted, conditions) else 0.0
+    if steps:
+        lowest = _lowest(folder, step, Levelling(steps, pace))
+        return _count(folder, step, objectives, Levelling(steps, pace, lowest))
+    return _count(folder, step, objectives, Levelling(pace=pace)) if pace else counted
 
 
-def _count(folder: Path, step: Step, objectives: Sequence[Objective], pace: float = 0.0) -> Summary:
+def _count(folder: Path, step: Step, objectives: Sequence[Objective], levelling: Levelling | None = None) -> Summary:
     judged = tuple(each for each in objectives if METRICS[each.metric].probe == "stamp")
-    summarizer = Summarizer(judged, pace=pace, audit=Audit.of(step.params))
+    summarizer = Summarizer(judged, levelling=levelling, audit=Audit.of(step.params))
     for rows in store.packets(folder, step.key):
         summarizer.add(rows)
     return summarizer.summary()
+
+
+def _lowest(folder: Path, step: Step, levelling: Levelling) -> Lowest:
+    """Smallest delays between the steps of the clocks, from which delay variation counts."""
+    sent = (trials.departed(rows) for rows in store.packets(folder, step.key))
+    chunks = ((rows, {each: delay.delays(rows, each) for each in Direction}) for rows in sent if len(rows))
+    return lowest(chunks, levelling)

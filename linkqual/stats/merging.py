@@ -3,7 +3,8 @@
 Law: merge(summary(first part), summary(rest)) == summary(whole), wherever the cut. The exceptions, on which no count, extreme or
 delay quantile rests: the two quantiles of a chart's slice; RFC 3550's J, when packets crossed the cut; and of the `over` tallies
 the one ipdv pair across the cut, and pdv, where each part is judged against its own smallest delay. Packets that crossed the cut
-are found among the last and first `arrivals.EDGE` arrivals. Floor 1, pure.
+are found among the last and first `arrivals.EDGE` arrivals. A step of a clock is found when it lies as far from the cut as
+`stats.clock_steps` looks; and parts that were levelled (`stats.levelling`) are not merged: level the whole. Floor 1, pure.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ COUNTS = (
     "duplicates_reverse",
     "late",
     "unstamped",
+    "crossed",
 )
 
 Part = TypeVar("Part")
@@ -63,6 +65,7 @@ def merge(a: Summary, b: Summary) -> Summary:
         edges=edges,
         forward_hops=_summed(a.forward_hops, b.forward_hops),
         reverse_hops=_summed(a.reverse_hops, b.reverse_hops),
+        clock_steps=a.clock_steps + b.clock_steps,
         pacing=pacing.merge(a.pacing, b.pacing),
     )
 

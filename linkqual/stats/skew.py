@@ -1,4 +1,4 @@
-"""How fast two clocks drift apart, from one-way delays alone.
+"""How far two clocks are apart and how fast they drift, from one-way delays alone.
 
 A difference in pace makes one-way delays rise in one direction and fall in the other while the round trip stays. Delay only ever adds
 to the smallest one, so the drift is the slope of the line *under* all points that comes closest to them (Moon, Skelly and Towsley
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.model import Direction, Summary
+from linkqual.model import Direction, Histogram, Summary
 
 LEAST_SLICES = 10
 BLOCKS = 20
@@ -50,19 +50,39 @@ def skew(times: npt.ArrayLike, delays: npt.ArrayLike) -> tuple[float, float] | N
     return slope, d0 - slope * t0
 
 
+def offset(forward: Histogram, reverse: Histogram) -> tuple[int, int] | None:
+    """(estimate, bound) of the far clock's offset against the near one, ns: (F - R) / 2 to within half a round trip; None without delays.
+
+    Delays are not negative, so the offset is at most the smallest forward one and at least minus the smallest reverse one. Where
+    between, no exchange of packets can tell: half of the difference between the two directions of the line is in it.
+    """
+    if forward.minimum is None or reverse.minimum is None:
+        return None
+    return (forward.minimum - reverse.minimum) // 2, max(0, -(-(forward.minimum + reverse.minimum) // 2))
+
+
 def clock_drift(summary: Summary) -> float | None:
     """Pace of the far end's clock against the near end's, less one (1e-5: it gains 10 us a second); None: the run is too short to say.
 
     From the smallest delays of each slice: the slope both directions have, one upward and one downward. What only one of them has,
     or both have alike, is the path's doing. A pace taken out of the summary's PDV is counted in.
     """
+    found = drift_range(summary)
+    if found is None:
+        return None
+    low, high = (pace - summary.clock_pace for pace in found)
+    agreed = min(low, high, key=abs) if low * high > 0 else 0.0
+    return agreed + summary.clock_pace
+
+
+def drift_range(summary: Summary) -> tuple[float, float] | None:
+    """What each direction by itself says of that pace, the smaller first: between them lies the clocks' as long as the path only slows."""
     forward = [(s.start_ns, s.forward_min_ns) for s in summary.slices if s.forward_min_ns is not None]
     reverse = [(s.start_ns, s.reverse_min_ns) for s in summary.slices if s.reverse_min_ns is not None]
     if min(len(forward), len(reverse)) < LEAST_SLICES:
         return None
-    gained, given = _slope(forward), -_slope(reverse)
-    agreed = min(gained, given, key=abs) if gained * given > 0 else 0.0
-    return agreed + summary.clock_pace
+    low, high = sorted((_slope(forward), -_slope(reverse)))
+    return low + summary.clock_pace, high + summary.clock_pace
 
 
 def _slope(points: list[Point]) -> float:

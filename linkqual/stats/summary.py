@@ -14,7 +14,9 @@ from linkqual.model import Direction, Edge, Histogram, Objective, Summary, Tally
 from linkqual.records import ABSENT, RECORD, Fate, Records, Stamp
 from linkqual.stats import delay, loss_events, pacing, slices, tally, trials
 from linkqual.stats.arrivals import Arrivals
+from linkqual.stats.clock_steps import ClockSteps
 from linkqual.stats.histogram import Even, LogLinear
+from linkqual.stats.levelling import Levelling, Segments
 from linkqual.stats.merging import COUNTS, merge
 from linkqual.stats.slices import least, most
 
@@ -38,18 +40,21 @@ class Summarizer:
         gap: int = 1,
         start_slice_ns: int = START_SLICE_NS,
         expected: Stamp | None = None,
-        pace: float = 0.0,
+        levelling: Levelling | None = None,
         audit: pacing.Audit | None = None,
     ) -> None:
         """`gap`: good packets that end a loss event. `expected`: stamps a row must have to count in delays (`delay.unfit`).
 
-        `pace`: of the far clock against the near one, known from a first pass (`skew.clock_drift`), to be taken out of PDV.
+        `levelling`: steps and pace of the clocks, known from a first pass, to be taken out of what the delays vary by; with None
+        steps are looked for.
         `audit`: of the sender's schedule; None: there is none to keep.
         """
         self._objectives = tuple(each for each in objectives if trials.supported(each))
         self._gap = gap
         self._expected = expected
-        self._pace = pace
+        self._levelling = levelling or Levelling()
+        self._clock_steps = ClockSteps() if levelling is None else None
+        self._segments = Segments(len(self._levelling.steps) + 1)
         self._gathered: list[Records] = []
         self._gathered_rows = 0
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -91,25 +96,20 @@ class Summarizer:
             return
         columns = {each: delay.delays(sent, each, self._expected) for each in Direction}
         self._count_fates(sent)
-        steady = self._steady(sent, columns)
-        self._count_trials(sent, columns, steady)
+        if self._clock_steps is not None:
+            self._clock_steps.add(sent, columns[FORWARD], columns[REVERSE])
+        seen = self._levelling.of(sent, columns)
+        level, steady = seen.level, seen.steady
+        self._count_trials(sent, level, steady)
         self._events.add(sent)
-        self._count_delays(columns, steady)
-        self._residence.add(delay.residence(sent, self._expected))
-        self._count_arrivals(sent, columns)
+        self._count_delays({**columns, ROUND_TRIP: level[ROUND_TRIP]}, level, steady)
+        self._residence.add(delay.residence(sent, self._expected)[~seen.crossed])
+        if self._levelling.steps:
+            self._segments.add(sent, columns, seen)
+            self._counts["crossed"] += int(seen.crossed.sum())
+        self._count_arrivals(sent, level)
         self._audit.add(sent)
         self._slices.add(sent, steady[ROUND_TRIP], steady[FORWARD], steady[REVERSE])
-
-    def _steady(self, sent: Records, columns: Mapping[Direction, Ints]) -> Mapping[Direction, Ints]:
-        """The columns as if both clocks had kept the pace of the first packet's moment."""
-        if not self._pace or self._first_ns is None:
-            return columns
-        gained = np.round((sent["sent_ns"] - self._first_ns) * self._pace).astype(np.int64)
-        shifts = {FORWARD: -gained, REVERSE: gained, ROUND_TRIP: np.zeros_like(gained)}
-        return {
-            each: np.where((column == ABSENT) | (sent["sent_ns"] == ABSENT), column, column + shifts[each])
-            for each, column in columns.items()
-        }
 
     def _count_trials(self, sent: Records, columns: Mapping[Direction, Ints], steady: Mapping[Direction, Ints]) -> None:
         fate = sent["fate"]
@@ -141,9 +141,11 @@ class Summarizer:
             self._first_ns = least(self._first_ns, int(stamps.min()))
             self._last_ns = most(self._last_ns, int(stamps.max()))
 
-    def _count_delays(self, columns: Mapping[Direction, Ints], steady: Mapping[Direction, Ints]) -> None:
-        for direction, column in columns.items():
-            self._delays[direction].add(column)
+    def _count_delays(
+        self, columns: Mapping[Direction, Ints], level: Mapping[Direction, Ints], steady: Mapping[Direction, Ints]
+    ) -> None:
+        for direction, column in level.items():
+            self._delays[direction].add(columns[direction])
             self._variation[direction].add(steady[direction])
             ends = self._ends[direction]
             steps = delay.ipdv(column, ends[1] if ends else ABSENT)
@@ -183,7 +185,9 @@ class Summarizer:
             slices=self._slices.data(variation[FORWARD].minimum, variation[REVERSE].minimum),
             slice_ns=self._slices.length_ns,
             edges=self._edges(far, near),
-            clock_pace=self._pace,
+            clock_pace=self._levelling.pace,
+            clock_steps=self._levelling.steps if self._clock_steps is None else self._clock_steps.data(),
+            segments=self._segments.data() if self._levelling.steps else (),
             forward_hops=_hops(self._hops["forward_ttl"]),
             reverse_hops=_hops(self._hops["reverse_ttl"]),
             pacing=self._audit.data(),

@@ -5,6 +5,7 @@ import pytest
 
 from linkqual.model import Direction, Summary
 from linkqual.stats import histogram, query, skew
+from linkqual.stats.levelling import Levelling
 from linkqual.stats.summary import Summarizer, merge
 
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
@@ -82,14 +83,14 @@ def test_a_second_pass_takes_it_out(stream, pace):
     """PDV is that of the same line under one clock, to within what the pace is known to, however the stream is cut."""
     made, still = drifting(stream, pace, jitter_ns=300_000), summarised(drifting(stream, 0, jitter_ns=300_000))
     known = skew.clock_drift(summarised(made))
-    whole = summarised(made, pace=known)
+    whole = summarised(made, levelling=Levelling(pace=known))
     for way in (FORWARD, REVERSE):
         for q in (0.5, 0.999):
             freed, wanted = (histogram.quantile(query.distribution(one, "pdv", way), q) for one in (whole, still))
             assert freed == pytest.approx(wanted, abs=30_000)
         assert skew.exchanged_ns(whole, way) < 30_000
     assert skew.clock_drift(whole) == pytest.approx(pace, abs=4e-7)
-    cut = Summarizer(pace=known)
+    cut = Summarizer(levelling=Levelling(pace=known))
     for part in np.array_split(made, 7):
         cut.add(part)
     assert cut.summary() == whole
