@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from linkqual.model import Json
-from linkqual.net import abilities, host
+from linkqual.net import abilities, clock_state, host
 from linkqual.probes import iperf3_output
 from linkqual.units import format_duration, format_size
 
@@ -223,7 +223,7 @@ def _buffers() -> Check:
 
 
 def _clock() -> Check:
-    state = host.clock_state()
+    state = clock_state.clock_state()
     name = "clock"
     mend = Mend.packages("chrony && systemctl enable --now chrony", "chrony && systemctl enable --now chronyd")
     if not state.synchronised:
