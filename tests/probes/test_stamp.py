@@ -65,3 +65,24 @@ def test_a_sender_that_died_ended_the_run_and_not_its_length(far_end: Any, monke
     assert (measured.stamp.stopped_by, measured.fault.kind) == ("host", "host")
     assert measured.stamp.rate_pps == 1000
     assert measured.conditions.near.stamps == {}
+
+
+@pytest.mark.loopback
+def test_an_authenticated_step_has_a_key_of_its_own(far_end: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, keys = Sender.start, []
+
+    def noted(config: SenderConfig) -> Sender:
+        keys.append(config.key)
+        return start(config)
+
+    monkeypatch.setattr(Sender, "start", noted)
+    step = replace(STEP, params=STEP.params | {"authenticated": True, "packet_bytes": 152})
+    for _ in range(2):
+        measured = stamp.measure(step, far_end.bench())
+        assert measured.fault is None
+        assert measured.stamp is not None
+        assert measured.stamp.summary.received == 50
+        assert measured.conditions.far.stamps == {"T2": "kernel", "T3": "kernel"}
+        assert measured.conditions.near.counters["wrong_key"] == 0
+    assert len({*keys}) == 2
+    assert all(len(key) == 64 for key in keys)
