@@ -48,7 +48,7 @@ def _chain(found: Answer | None) -> Iterator[str]:
     for who, what in (("linkqual", "three routers more, linkqual"), ("witness", "  the packet capture's own stamps")):
         said = f"{found[f'{who}_direct_us']:.2f} -> {found[f'{who}_routed_us']:.2f} us, added {found[f'{who}_added_us']:.2f} us"
         yield _row(what, said, f"differs by {100 * found['error']:+.1f} %" if who == "linkqual" else "")
-    if found["ping_added_us"] is not None:
+    if "ping_added_us" in found:
         yield _row("  ping", f"added {found['ping_added_us']:.1f} us")
 
 
