@@ -1,7 +1,7 @@
 # One word for each thing one does here; `make help` lists them.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lint types floors fast lab wheel bench soak lock clean
+.PHONY: help setup demo test check format lint types floors fast lab wheel bench soak fuzz lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: setup ## the engine against its peers (see docs/benchmarks.md)
 
 soak: setup ## an hour on two bad lines, every count compared with the lines' own (see docs/benchmarks.md)
 	@$(BIN)/python benchmarks/soak.py
+
+fuzz: setup ## every decoder under atheris, 20 s each (scripts/fuzz.sh --seconds N NAME for one)
+	@scripts/fuzz.sh
 
 lock: setup ## compile requirements.lock anew
 	@$(BIN)/python -m pip install -q uv
