@@ -127,6 +127,6 @@ def truth(forward: Way, reverse: Way, count: int) -> Truth:
     )
 
 
-def _overtaken(sent_order: Counts, arrived_order: Counts) -> int:
+def _overtaken(sent_order: npt.NDArray[np.integer], arrived_order: Counts) -> int:
     """RFC 4737: packets that came after one sent later, of those whose round trip is known."""
     return int(reordered(sent_order[np.argsort(arrived_order, kind="stable")]).sum())
