@@ -17,7 +17,7 @@ import errno
 import itertools
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +103,15 @@ class MessageBlock:
         """Whether the peer's address is read with each message, and sent to."""
         return self._named
 
+    def gather(self, rows: Longs) -> None:
+        """Received messages `rows` (ascending) move to the front, so that one call sends them; ancillary data stays behind."""
+        count = len(rows)
+        width = int(self.lengths[rows].max(initial=0))
+        self.payload[:count, :width] = self.payload[rows, :width]
+        self.lengths[:count] = self.lengths[rows]
+        if self._named:
+            self.names[:count], self.name_lengths[:count] = self.names[rows], self.name_lengths[rows]
+
     def forget_names(self) -> None:
         """The socket is connected: addresses cost time for nothing."""
         self._named = False
@@ -145,6 +154,7 @@ _ERROR_HEADS = tuple(level | kind << 32 for level, kind in sorted(_ERROR_TYPES))
 _ORIGIN_TIMESTAMPING = 4
 _TTL_AT, _TOS_AT, _RECEIVED_BYTES = 80, 104, 112  # stamp 64 octets, TTL 24, TOS 24
 _ERROR_AT = 80
+_CARD_AT = 6  # the third timespec of scm_timestamping, in int64
 
 
 def received_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Octets, Octets]:
@@ -170,11 +180,28 @@ def received_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Octets, 
     return stamps, ttl, tos
 
 
-def error_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Longs, list[int]]:
-    """(ids, kernel TX stamps in UTC ns, errnos of ICMP errors) of messages from the error queue.
+def received_card(block: MessageBlock, count: int) -> Longs:
+    """RX stamps of the network card on its own clock, ns, shape (count,), of received messages; ABSENT where there is none."""
+    longs = block.control[:count].view(np.int64)
+    stamps = longs[:, _CARD_AT] * NS_PER_S + longs[:, _CARD_AT + 1]
+    return np.where((longs[:, 1] == _STAMP_HEAD) & (stamps != 0), stamps, ABSENT)
 
-    The id counts the datagrams of the socket since SOF_TIMESTAMPING_OPT_ID was set, modulo 2^32.
-    """
+
+class SentStamps(NamedTuple):
+    """What the error queue told. The ids are those the datagrams were sent with, or count them, modulo 2^32."""
+
+    ids: Longs
+    stamps: Longs  # kernel TX stamps, UTC ns
+    errnos: list[int]  # of ICMP errors
+    card_ids: Longs
+    card_stamps: Longs  # TX stamps of the network card on its own clock, ns
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def error_ancillary(block: MessageBlock, count: int, *, card: bool = False) -> SentStamps:
+    """Of messages from the error queue. `card`: the socket asked for stamps of the network card too; each has a message of its own."""
     control = block.control[:count]
     longs = control.view(np.int64)
     usual = (longs[:, 1] == _STAMP_HEAD) & ((longs[:, 9] == _ERROR_HEADS[0]) | (longs[:, 9] == _ERROR_HEADS[1]))
@@ -182,10 +209,28 @@ def error_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Longs, list
     usual &= block.control_lengths[:count] >= _ERROR_AT + 16
     stamps = longs[:, 2] * NS_PER_S + longs[:, 3]
     ids = control[:, _ERROR_AT + 12 : _ERROR_AT + 16].copy().view("<u4")[:, 0].astype(np.int64)
-    if usual.all():
-        return ids, stamps, []
-    errnos = [_icmp_errno(block, int(row)) for row in np.flatnonzero(~usual)]
-    return ids[usual], stamps[usual], [number for number in errnos if number]
+    errnos: list[int] = []
+    if not usual.all():
+        errnos = [number for row in np.flatnonzero(~usual) if (number := _icmp_errno(block, int(row)))]
+    if not card:
+        return (
+            SentStamps(ids, stamps, [], _NONE, _NONE)
+            if usual.all()
+            else SentStamps(ids[usual], stamps[usual], errnos, _NONE, _NONE)
+        )
+    timed = longs[:, _CARD_AT] * NS_PER_S + longs[:, _CARD_AT + 1]
+    kernels, cards = usual & (stamps != 0), usual & (timed != 0)
+    return SentStamps(ids[kernels], stamps[kernels], errnos, ids[cards], timed[cards])
+
+
+def joined(parts: list[SentStamps]) -> SentStamps:
+    """Several as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return SentStamps(_NONE, _NONE, [], _NONE, _NONE)
+    ids, stamps, card_ids, card_stamps = (np.concatenate([part[at] for part in parts]) for at in (0, 1, 3, 4))
+    return SentStamps(ids, stamps, [number for part in parts for number in part.errnos], card_ids, card_stamps)
 
 
 def _walk(block: MessageBlock, row: int) -> list[tuple[int, int, bytes]]:

@@ -26,7 +26,7 @@ from linkqual.session.reflector import ReflectorSession
 from linkqual.units import NS_PER_S
 from linkqual.wire.stamp import BASE_BYTES, Mode
 
-_BATCH = 128
+_BATCH, _LARGE_BATCH, _LARGE_ROW = 512, 128, 4096  # packets read in one go; fewer where they may be long
 _LINE_BYTES = 64  # of a processor's cache
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200
@@ -37,6 +37,7 @@ _MOST_SAMPLES = 1000
 _MOST_BACKLOG = 64 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
 _ROWS_A_CHUNK = 4096
 _IDLE_NS = 5 * NS_PER_S  # without a new packet a foreign sender may start again
+_NOBODY = -1
 _OWNERS = 1 << 16  # replies whose TX stamps may be under way
 
 Mask = npt.NDArray[np.bool_]
@@ -129,12 +130,12 @@ class _Owners:
         self._session = np.zeros(_OWNERS, np.int64)
         self._number = np.zeros(_OWNERS, np.int64)
 
-    def enter(self, session: int, first: int, count: int) -> int:
-        """`count` replies of a session, the first of which has that number of its own; its number on the socket."""
-        at = (self.next + np.arange(count)) % _OWNERS
-        self._session[at], self._number[at] = session, first + np.arange(count)
-        self.next += count
-        return self.next - count
+    def enter(self, sessions: Longs, numbers: Longs) -> int:
+        """Replies of these sessions, with these numbers of their own; the number of the first one on the socket."""
+        at = (self.next + np.arange(len(numbers))) % _OWNERS
+        self._session[at], self._number[at] = sessions, numbers
+        self.next += len(numbers)
+        return self.next - len(numbers)
 
     def find(self, numbers: Longs) -> tuple[Longs, Longs]:
         """(sessions, their own numbers)."""
@@ -152,7 +153,8 @@ class _Mirror:
         here = address_octets(self._socket.address)
         self._served = [_Served(config, here, self._socket.port) for config in configs]
         longest = max(int(Mode.AUTHENTICATED), *(config.longest_packet for config in configs))
-        self._block = MessageBlock(_BATCH, -(-longest // _LINE_BYTES) * _LINE_BYTES, named=True)
+        count = _BATCH if longest <= _LARGE_ROW else _LARGE_BATCH
+        self._block = MessageBlock(count, -(-longest // _LINE_BYTES) * _LINE_BYTES, named=True)
         self._owners = _Owners()
         self._outlet = Outlet(self._socket, 0, self._served[0].session.transmitted if alone else self._transmitted)
         self._tos = 0
@@ -242,22 +244,24 @@ class _Mirror:
             batch = _Batch(block, count)
             self._strangers["unstamped"] += batch.unstamped
             if block.named:
-                self._distribute(batch)
+                owner = self._distribute(batch)
                 if self._connected and count < block.count:  # all that came before the connection has been read
                     block.forget_names()
             else:
-                self._serve(0, batch, np.ones(count, np.bool_))
+                owner = np.where(self._admit(0, batch, np.ones(count, np.bool_)), 0, _NOBODY)
+            self._reply(batch, owner)
         self._outlet.collect()
         return count
 
-    def _distribute(self, batch: _Batch) -> None:
-        """To each session its own; of the rest it is said why nobody's."""
+    def _distribute(self, batch: _Batch) -> Longs:
+        """To each session its own: which one answers each packet. Of the rest it is counted why nobody does."""
         free = np.ones(len(batch.lengths), np.bool_)
+        owner = np.full(len(free), _NOBODY)
         for index, served in enumerate(self._served):
             mine = served.claim(batch, free)
             if mine.any():
                 free &= ~mine
-                self._serve(index, batch, mine)
+                owner[self._admit(index, batch, mine)] = index
         if self._alone and self._served[0].port and not self._connected:
             self._connect()
         left = int(free.sum())
@@ -266,6 +270,7 @@ class _Mirror:
             self._strangers["wrong_ssid"] += int(known.sum())
             left -= int(known.sum())
         self._strangers["foreign"] += left
+        return owner
 
     def _connect(self) -> None:
         served = self._served[0]
@@ -273,36 +278,62 @@ class _Mirror:
         if self._connected:
             self._drops.peer_known()
 
-    def _serve(self, index: int, batch: _Batch, mine: Mask) -> None:
+    def _admit(self, index: int, batch: _Batch, mine: Mask) -> Mask:
+        """Which packets of a session are to be answered."""
         served, now = self._served[index], monotonic_ns()
+        nothing = np.zeros(len(mine), np.bool_)
         if now > served.over_ns:
             served.session.counters.over_cap += int(mine.sum())
-            return
+            return nothing
         admitted = served.session.admit(batch.packets, batch.lengths, mine, batch.stamps, now)
-        if not served.config.answering:
-            rows = np.flatnonzero(admitted)
-            self._log.append(served.session.log(batch.packets, rows, batch.stamps, batch.ttl, batch.tos))
-            self._logged += len(rows)
-            return
-        lengths = batch.lengths if admitted.all() else np.where(admitted, batch.lengths, 0)
-        for first, stop in runs(lengths):
-            if lengths[first]:
-                self._answer(index, batch, first, stop)
+        if served.config.answering:
+            return admitted
+        rows = np.flatnonzero(admitted)
+        self._log.append(served.session.log(batch.packets, rows, batch.stamps, batch.ttl, batch.tos))
+        self._logged += len(rows)
+        return nothing
 
-    def _answer(self, index: int, batch: _Batch, first: int, stop: int) -> None:
-        """Admitted rows [first, stop), all of one length."""
-        block, session = self._block, self._served[index].session
-        packets = batch.packets[first:stop, : max(int(batch.lengths[first]), BASE_BYTES)]
-        here = slice(first, stop)
-        number, marks = session.answer(packets, first, batch.stamps[here], batch.ttl[here], batch.tos[here], utc_ns())
-        if not self._alone:
-            number = self._owners.enter(index, number, stop - first)
-        block.prepare_replies(first, stop)
+    def _reply(self, batch: _Batch, owner: Longs) -> None:
+        """Answer packets in the order they came, with one call where all replies have one mark."""
+        rows = np.flatnonzero(owner != _NOBODY)
+        count = len(rows)
+        if not count:
+            return
+        if count < len(owner):
+            self._block.gather(rows)
+            owner = owner[rows]
+        numbers, marks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+        for index in (0,) if self._alone else np.unique(owner).tolist():
+            mine = np.arange(count) if self._alone else np.flatnonzero(owner == index)
+            numbers[mine] = self._served[index].session.number(len(mine))
+            self._answer(index, batch, rows, mine, numbers, marks)
+        self._send(numbers, marks, owner)
+
+    def _answer(self, index: int, batch: _Batch, rows: Longs, mine: Longs, numbers: Longs, marks: Octets) -> None:
+        """The messages `mine` of one session, which were `rows[mine]` of the batch, by their lengths."""
+        session, utc = self._served[index].session, utc_ns()
+        lengths = batch.lengths[rows[mine]]
+        for length in lengths[:1] if (lengths == lengths[0]).all() else np.unique(lengths):
+            part = mine[lengths == length]
+            size, here = max(int(length), BASE_BYTES), rows[part]
+            whole = len(part) == len(rows)
+            packets = self._block.payload[: len(rows), :size] if whole else self._block.payload[part, :size]
+            marks[part] = session.answer(
+                packets, here, numbers[part], batch.stamps[here], batch.ttl[here], batch.tos[here], utc
+            )
+            if not whole:
+                self._block.payload[part, :size] = packets
+
+    def _send(self, numbers: Longs, marks: Octets, owner: Longs) -> None:
+        block, count = self._block, len(numbers)
+        first = int(numbers[0]) if self._alone else self._owners.enter(owner, numbers)
+        block.prepare_replies(0, count)
         for begin, end in runs(marks):
             if marks[begin] != self._tos:
                 self._tos = int(marks[begin])
                 self._socket.set_tos(self._tos)
-            session.not_sent(len(self._outlet.push(block, first + begin, first + end, number + begin)))
+            for number in self._outlet.push(block, begin, end, first + begin):
+                self._served[int(owner[number - first])].session.not_sent(1)
 
     def _transmitted(self, numbers: Longs, sent_ns: Longs) -> None:
         sessions, own = self._owners.find(numbers)

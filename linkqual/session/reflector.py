@@ -227,22 +227,25 @@ class ReflectorSession:
 
     # ---- replies
 
-    def answer(
-        self, packets: Octets, first_row: int, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int
-    ) -> tuple[int, Octets]:
-        """Rewrite admitted requests of one length into replies that leave now.
-
-        `packets`: shape (n, size), rows `first_row` on of the batch admitted last; a row shorter than 44 octets as if it had
-        them. `received_ns`: T2. `utc_ns`: T3 as far as the program knows it. Returns the first one's number in the reply counter,
-        and the TOS each reply is to be sent with.
-        """
-        count, mode = len(packets), self.settings.mode
-        intact = stamp_auth.verified_tlvs(packets, self.settings.key) if self.settings.key else None
+    def number(self, count: int) -> Longs:
+        """The numbers of the next replies in the reply counter; the host is about to send them."""
         first = self.next_far
         self.next_far += count
-        numbers = np.arange(first, first + count)
+        self.counters.answered += count
+        return np.arange(first, first + count)
+
+    def answer(
+        self, packets: Octets, rows: Longs, numbers: Longs, received_ns: Longs, ttl: Octets, tos: Octets, utc_ns: int
+    ) -> Octets:
+        """Rewrite admitted requests of one length into replies that leave now; the TOS each is to be sent with.
+
+        `packets`: shape (n, size), what were `rows` of the batch admitted last; a packet shorter than 44 octets as if it had
+        them. `numbers`: see `number`. `received_ns`: T2. `utc_ns`: T3 as far as the program knows it.
+        """
+        mode = self.settings.mode
+        intact = stamp_auth.verified_tlvs(packets, self.settings.key) if self.settings.key else None
         own = self.requests(packets)["sequence"].copy() if self.settings.stateless else numbers & _LOW_32
-        rows = stamp.reflect(
+        replies = stamp.reflect(
             packets,
             sequence=own,
             receive_timestamp=self._wire(received_ns),
@@ -252,15 +255,14 @@ class ReflectorSession:
         )
         marks = tos & _KEEP_DSCP  # without Class of Service nobody could tell on which way ECN was set
         if packets.shape[1] > mode:
-            counts = self._counts[first_row : first_row + count]
-            self.answers.fill(packets[:, mode:], Replies(tos, marks, counts, numbers + 1, utc_ns), intact)
+            said = Replies(tos, marks, self._counts[rows], numbers + 1, utc_ns)
+            self.answers.fill(packets[:, mode:], said, intact)
         if self.settings.reply_ecn is not None:
             marks = marks & _KEEP_DSCP | np.uint8(self.settings.reply_ecn)
-        rows["timestamp"] = encode(utc_ns, self.settings.error.form)
+        replies["timestamp"] = encode(utc_ns, self.settings.error.form)
         if intact is not None:
             self._sign(packets, intact)
-        self.counters.answered += count
-        return first, marks
+        return marks
 
     def _sign(self, packets: Octets, intact: Mask) -> None:
         """TLVs that were not intact go back as they came, their HMAC too."""

@@ -126,7 +126,7 @@ class MemoryLine:
             return
         far_now = UTC + self.now + FAR_AHEAD
         assert admitted(self.reflector, packet, self.now, far_now - held).all()
-        number, _ = self.reflector.answer(packet, 0, np.array([far_now - held]), one * 60, one * 0, far_now)
+        number = answer(self.reflector, packet, far_now, far_now - held)
         self.reflector.transmitted(np.array([number]), np.array([far_now + TX_DELAY]))
         for delay in back:
             self._later(delay, "reply", packet.tobytes())
@@ -140,11 +140,12 @@ def admitted(reflector: ReflectorSession, packets: np.ndarray, now: int = 0, rec
     return reflector.admit(wide, np.full(count, size), np.ones(count, bool), np.full(count, received_ns), now)
 
 
-def answer(reflector: ReflectorSession, packets: np.ndarray, utc: int = UTC) -> int:
+def answer(reflector: ReflectorSession, packets: np.ndarray, utc: int = UTC, received_ns: int | None = None) -> int:
     """Turn a batch just admitted into replies; the first one's number."""
     count = len(packets)
-    blank = np.zeros(count, np.uint8)
-    return reflector.answer(packets, 0, np.full(count, utc), blank, blank, utc)[0]
+    numbers, rows, octets = reflector.number(count), np.arange(count), np.zeros(count, np.uint8)
+    reflector.answer(packets, rows, numbers, np.full(count, received_ns or utc), octets + 60, octets, utc)
+    return int(numbers[0])
 
 
 def treatments(table: dict[int, Treatment]) -> Callable[[int], Treatment]:

@@ -39,6 +39,11 @@ def test_golden_packets() -> None:
     assert stamp_auth.decode_reflector(bytes.fromhex(REFLECTOR_HEX), KEY) == REFLECTOR
 
 
+@given(st.binary(max_size=150), st.binary(max_size=150))
+def test_signatures_are_those_of_the_standard_library(key: bytes, data: bytes) -> None:
+    assert stamp_auth.Signer(key)(data[:9], data[9:]) == standard_hmac.digest(key, data, "sha256")[:16]
+
+
 def test_golden_signatures() -> None:
     assert stamp_auth.Signer(b"\x0b" * 32)(b"Hi ", b"There").hex() == "198a607eb44bfbc69903a0f1cf2bbdc5"
     tail = stamp_auth.close((COUNTERS,), 7, KEY, flags=0)
