@@ -48,6 +48,7 @@ def _environment() -> Environment:
         "rate": units.format_rate,
         "ratio": units.format_ratio,
         "count": units.format_count,
+        "packet_sizes": wording.packet_sizes,
         "size": units.format_size,
         "pps": units.format_packet_rate,
         "moment": wording.moment_words,

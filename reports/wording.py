@@ -9,7 +9,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from linkqual.metrics import METRICS
-from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation
+from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation, StampResult
+from linkqual.plan.sizes import Sizes
 from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_rate, format_value
 
 
@@ -201,6 +202,11 @@ def troubles(qualification: Qualification) -> list[Trouble]:
             )
             groups.setdefault((measurement.fault, partly), []).append(measurement.step.key)
     return [Trouble(tuple(steps), fault, partly) for (fault, partly), steps in groups.items()]
+
+
+def packet_sizes(result: StampResult) -> str:
+    """ "64 B", or the sizes of a mix with their weights."""
+    return Sizes(result.packet_bytes, result.mix).text
 
 
 def ends_words(qualification: Qualification) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from linkqual.errors import InputError
 from linkqual.model import Json
 from linkqual.session.mix import mean_bytes
 from linkqual.session.tails import FOREIGN_ASKS, least_bytes
+from linkqual.units import format_count
 from linkqual.wire.stamp import Mode
 from linkqual.wire.tlv import HEADER_BYTES
 
@@ -47,8 +48,8 @@ class Sizes:
     def text(self) -> str:
         """ "64 B", "64, 594 and 1518 B as 7:4:1 (354 B on average)"."""
         if not self.mix:
-            return f"{self.largest} B"
-        *first, last = (str(size) for size, _ in self.mix)
+            return f"{format_count(self.largest)} B"
+        *first, last = (format_count(size) for size, _ in self.mix)
         sizes = f"{', '.join(first)} and {last}" if first else last
         return f"{sizes} B as {':'.join(str(weight) for _, weight in self.mix)} ({self.mean:.0f} B on average)"
 

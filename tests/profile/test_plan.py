@@ -249,7 +249,7 @@ def test_a_mix_of_sizes_counts_with_its_mean_and_must_fit_with_its_largest() -> 
     assert step.offered_bps == round(1000 * mean * 8)
     assert step.total_bytes == round(2 * (step.packets or 0) * mean)
     assert (step.params["packet_bytes"], step.params["mix"]) == (1400, mix["mix"])
-    assert any("64, 594 and 1400 B as 7:4:1 (352 B on average)" in line for line in describe(make(profile, LINE)))
+    assert any("64, 594 and 1,400 B as 7:4:1 (352 B on average)" in line for line in describe(make(profile, LINE)))
     with pytest.raises(InputError, match="1400 B is 1428 B"):
         make(profile, replace(LINE, mtu=1300))
     (single,) = make(profile, LINE, PlanOptions(packet_bytes=100)).steps
