@@ -15,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from linkqual.net import clock
+from linkqual.net.card_clock import card_of
 from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
 from linkqual.net.departures import BATCH, Departures
 from linkqual.net.elaborate import ElaborateDepartures
-from linkqual.net.messages import MessageBlock, received_ancillary, runs
+from linkqual.net.messages import MessageBlock, received_ancillary, received_card, runs
 from linkqual.net.outlet import Outlet
 from linkqual.net.process import CHUNK, READY, REPORT, Inbox, Json, Outbox
 from linkqual.net.sender import CHUNK_HEAD, SenderConfig
 from linkqual.net.sockets import StampedSocket, truesize
 from linkqual.records import ABSENT
+from linkqual.session.hardware import source
 from linkqual.session.mix import Mix
 from linkqual.session.pacer import pacer
 from linkqual.session.sender import SETTLED_AT_ONCE, SenderSession
@@ -76,8 +78,11 @@ class _Drive:
         tails = (
             Tails(templates[0].tobytes(), Mode.AUTHENTICATED if key else Mode.UNAUTHENTICATED) if config.tlvs else None
         )
-        self._session = SenderSession(config.session(self._window), tails)
-        self._outlet = Outlet(self._socket, config.first_seq, self._session.transmitted)
+        self._card = card_of(self._socket.peer)
+        if self._card is not None and self._card.worth_asking:
+            self._socket.stamp_by_card()
+        self._session = SenderSession(config.session(self._window, hardware=self._socket.by_card), tails)
+        self._outlet = Outlet(self._socket, config.first_seq, self._session.transmitted, self._session.timed)
         self._departures = Departures(self._outlet, self._session, templates[-1])
         if config.mix or key or config.tlvs:
             mix = Mix(config.mix, config.seed) if config.mix else None
@@ -254,16 +259,19 @@ class _Drive:
         block = self._block
         utc, now = utc_ns(), monotonic_ns()
         stamps, ttl, tos = received_ancillary(block, count)
+        timed = received_card(block, count) if self._socket.by_card else None
         self._kernel_received += int((stamps != ABSENT).sum())
         lengths = block.lengths[:count]
         if self._common_bytes and int(lengths.min()) >= self._common_bytes:  # of all sizes, what is read lies alike
             packets = block.payload[:count, : self._common_bytes]
-            self._session.receive(packets, stamps, ttl, tos, utc, now)
+            self._session.receive(packets, stamps, ttl, tos, utc, now, timed)
             self._last_reply_ns = now
             return
         for first, stop in runs(lengths):
             packets = block.payload[first:stop, : int(block.lengths[first])]
-            self._session.receive(packets, stamps[first:stop], ttl[first:stop], tos[first:stop], utc, now)
+            here = slice(first, stop)
+            by_card = None if timed is None else timed[here]
+            self._session.receive(packets, stamps[here], ttl[here], tos[here], utc, now, by_card)
         self._last_reply_ns = now
 
     def _settle(self, now: int) -> None:
@@ -292,17 +300,20 @@ class _Drive:
         self._count_lateness()
         elapsed = self._last_departure_ns - self._start_ns
         unsent = out.unsent.total()
-        return self._session.figures() | {
+        figures = self._session.figures()
+        sent, received, timed = self._sent - unsent, int(figures["received"]), int(figures["card_timed"])
+        return figures | {
             "ended_by": self._ended_by,
             "started_ns": started_ns,
-            "sent": self._sent - unsent,
+            "sent": sent,
             "unsent": unsent,
             "unsent_because": dict(out.unsent),
             "refusals": dict(out.refusals),
             "icmp_errors": dict(out.icmp_errors),
             "tx_stamps": out.stamps,
-            "t1_source": "kernel" if out.stamps else "user",
-            "t4_source": "kernel" if self._kernel_received else "user",
+            "t1_source": source(sent, min(out.stamps, sent), timed),
+            "t4_source": source(received, min(self._kernel_received, received), timed),
+            "card": None if self._card is None else self._card.said(),
             "rate_pps": (self._sent - 1) * NS_PER_S / elapsed if elapsed > 0 and self._sent > 1 else None,
             "socket_drops": self._socket.dropped(),
             "receive_buffer_bytes": self._socket.receive_buffer_bytes,

@@ -22,10 +22,16 @@ _TRIES = 3  # of a packet refused for another reason
 
 
 class Outlet:
-    """The caller numbers its packets; `stamped(numbers, TX stamps in UTC ns)` takes the stamps."""
+    """The caller numbers its packets; `stamped(numbers, TX stamps in UTC ns)` takes the stamps, `timed` those of a network card."""
 
-    def __init__(self, socket: StampedSocket, first: int, stamped: Callable[[Longs, Longs], None]) -> None:
-        self._socket, self._stamped = socket, stamped
+    def __init__(
+        self,
+        socket: StampedSocket,
+        first: int,
+        stamped: Callable[[Longs, Longs], None],
+        timed: Callable[[Longs, Longs], None] | None = None,
+    ) -> None:
+        self._socket, self._stamped, self._timed = socket, stamped, timed
         self._numbers = SendNumbers(socket, first)
         self._alarm = Alarm()
         self.refusals: Counter[str] = Counter()  # by errno: how often the host refused
@@ -90,11 +96,13 @@ class Outlet:
 
     def collect(self) -> None:
         """TX stamps to their packets, ICMP errors into the counters."""
-        ids, stamps, errors = self._socket.sent_stamps()
-        if len(ids):
-            self.stamps += len(ids)
-            self._stamped(self._numbers.of(ids), stamps)
-        for error in errors:
+        told = self._socket.sent_stamps()
+        if len(told.ids):
+            self.stamps += len(told.ids)
+            self._stamped(self._numbers.of(told.ids), told.stamps)
+        if self._timed is not None and len(told.card_ids):
+            self._timed(self._numbers.of(told.card_ids), told.card_stamps)
+        for error in told.errnos:
             self.icmp_errors[errno_name(error)] += 1
             if error == errno.ECONNREFUSED:
                 self.refused_ns = monotonic_ns()

@@ -104,8 +104,8 @@ class SenderConfig:
         horizon = self.rate_pps * max(self.timeout_ns, self.grace) * 5 / 4 / NS_PER_S
         return 1 << (min(_LARGEST_RING, max(_USUAL_RING, int(horizon))) - 1).bit_length()
 
-    def session(self, window: int) -> SenderSettings:
-        """The pure session's part."""
+    def session(self, window: int, *, hardware: bool = False) -> SenderSettings:
+        """The pure session's part; `hardware`: the network card stamps too."""
         return SenderSettings(
             ssid=self.ssid,
             packet_bytes=self.packet_bytes,
@@ -121,6 +121,7 @@ class SenderConfig:
             flow=self.flow,
             key=bytes.fromhex(self.key),
             one_way=self.one_way,
+            hardware=hardware,
         )
 
 

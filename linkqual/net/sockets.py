@@ -1,7 +1,7 @@
 """A UDP socket whose packets are stamped by the kernel on the way out and on the way in (Linux, IPv4 and IPv6).
 
 SO_TIMESTAMPING: an RX stamp comes with every message, a TX stamp over the error queue, numbered by OPT_ID and without the
-packet (OPT_TSONLY). IP_RECVERR: without it Linux reports a datagram that a full local queue dropped as sent, and the
+packet (OPT_TSONLY); those of a network card besides where `stamp_by_card` asks for them. IP_RECVERR: without it Linux reports a datagram that a full local queue dropped as sent, and the
 host's own loss would be called the line's. The drop counter is SO_MEMINFO's: the one SO_RXQ_OVFL reports, but readable at
 any time, so that the layout of the ancillary data stays fixed.
 """
@@ -15,10 +15,16 @@ import socket
 import struct
 import sys
 
-import numpy as np
-
 from linkqual.errors import HostError, PeerError
-from linkqual.net.messages import MSG_ERRQUEUE, SCM_TS_OPT_ID, Longs, MessageBlock, error_ancillary
+from linkqual.net.messages import (
+    MSG_ERRQUEUE,
+    SCM_TS_OPT_ID,
+    Longs,
+    MessageBlock,
+    SentStamps,
+    error_ancillary,
+    joined,
+)
 
 Address = tuple[str, int] | tuple[str, int, int, int]
 
@@ -27,6 +33,9 @@ _MEMINFO_DROPS = 8  # index in the array of u32
 _TX_SOFTWARE, _RX_SOFTWARE, _SOFTWARE, _OPT_ID, _OPT_TSONLY = 2, 8, 16, 128, 2048
 _STAMPS = _RX_SOFTWARE | _SOFTWARE
 _ALL_STAMPS = _STAMPS | _TX_SOFTWARE | _OPT_ID | _OPT_TSONLY
+_CARD_STAMPS = (
+    1 | 4 | 64 | 16384
+)  # TX_HARDWARE, RX_HARDWARE, RAW_HARDWARE, OPT_TX_SWHW: without the last the kernel's would stay out
 _IP_RECVERR, _IP_RECVTTL, _IP_RECVTOS, _IP_MTU_DISCOVER = 11, 12, 13, 10
 _IPV6_RECVERR, _IPV6_RECVHOPLIMIT, _IPV6_RECVTCLASS, _IPV6_TCLASS, _IPV6_MTU_DISCOVER = 25, 51, 66, 67, 23
 _PMTUDISC_PROBE = 3  # never fragment, never shrink to a learned MTU: the size sent is the size tested
@@ -58,6 +67,7 @@ class StampedSocket:
         self._socket.setblocking(False)
         self.descriptor = self._socket.fileno()
         self._errors = MessageBlock(_ERROR_BATCH, 8)
+        self.by_card = False
         self.receive_buffer_bytes = _grant(self._socket, _SO_RCVBUFFORCE, socket.SO_RCVBUF, buffer_bytes)
         self.send_buffer_bytes = _grant(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, buffer_bytes // 4)
         self._set_options(dscp << 2 | ecn, ttl)
@@ -132,10 +142,21 @@ class StampedSocket:
         """Local port."""
         return int(self._socket.getsockname()[1])
 
+    @property
+    def peer(self) -> str:
+        """Address of the peer it is connected to, without a zone."""
+        return str(self._socket.getpeername()[0]).partition("%")[0]
+
     def restart_ids(self) -> None:
         """The next datagram's TX stamp has the id 0: after a refused send nobody knows whether it used up an id."""
         for flags in (_STAMPS, _ALL_STAMPS):
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, flags)
+            wanted = flags | (_CARD_STAMPS if self.by_card else 0)
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, wanted)
+
+    def stamp_by_card(self) -> None:
+        """From now on the network card stamps packets too, each with a message of its own on the error queue."""
+        self.by_card = True
+        self.restart_ids()
 
     def receive(self, block: MessageBlock) -> int:
         """Messages that are there, at most a block full. A pending ICMP error is left to `sent_stamps`, which sees it too."""
@@ -155,23 +176,15 @@ class StampedSocket:
             return error.errno or errno.EIO
         return 0
 
-    def sent_stamps(self) -> tuple[Longs, Longs, list[int]]:
-        """All that is on the error queue: (ids, TX stamps in UTC ns, errnos of ICMP errors)."""
-        ids, stamps, errnos = [], [], []
+    def sent_stamps(self) -> SentStamps:
+        """All that is on the error queue."""
+        parts = []
         while True:
             count = self._errors.receive(self.descriptor, MSG_ERRQUEUE)
             if count:
-                some_ids, some_stamps, some_errnos = error_ancillary(self._errors, count)
-                ids.append(some_ids)
-                stamps.append(some_stamps)
-                errnos += some_errnos
+                parts.append(error_ancillary(self._errors, count, card=self.by_card))
             if count < self._errors.count:
-                break
-        if len(ids) == 1:
-            return ids[0], stamps[0], errnos
-        if not ids:
-            return np.empty(0, np.int64), np.empty(0, np.int64), errnos
-        return np.concatenate(ids), np.concatenate(stamps), errnos
+                return joined(parts)
 
     def dropped(self) -> int:
         """Packets this socket lost because its receive buffer was full (or their checksum wrong) since it was opened."""

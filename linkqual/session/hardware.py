@@ -57,3 +57,23 @@ def apply(records: Records, intervals_ns: Longs) -> int:
     records["received_ns"][rows] = records["sent_ns"][rows] + card
     records["stamps"][rows] |= _BOTH
     return len(rows)
+
+
+def source(packets: int, kernel: int, card: int) -> str:
+    """Where the stamps of `packets` came from: "kernel", or the shares "hardware 98.2 %, kernel 1.8 %".
+
+    `kernel`: those stamped by the kernel, `card`: those among them whose round trip the network card timed.
+    """
+    counts = {"hardware": card, "kernel": kernel - card, "user": packets - kernel}
+    present = {name: count for name, count in counts.items() if count > 0}
+    if len(present) < 2:
+        return next(iter(present), "user")
+    return ", ".join(f"{name} {_percent(count / packets)}" for name, count in present.items())
+
+
+def _percent(share: float) -> str:
+    """A share that is neither nothing nor all, and does not look so."""
+    digits = 1
+    while round(100 * share, digits) in (0, 100):
+        digits += 1
+    return f"{100 * share:.{digits}f} %"

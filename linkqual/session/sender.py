@@ -218,7 +218,8 @@ class SenderSession:
         since = self._ring.since[rows]
         if now_ns - int(since.min()) > timeout:
             residence = np.clip(instants[1] - instants[0], 0, timeout)
-            new &= now_ns - (utc_ns - replies.arrived_ns) - since - residence <= timeout
+            unread = np.maximum(utc_ns - replies.arrived_ns, 0)  # less than nothing: the wall clock was set back meanwhile
+            new &= now_ns - unread - since - residence <= timeout
         if not isinstance(rows, slice) and not (seqs[1:] > seqs[:-1]).all():
             firsts = np.zeros(len(seqs), np.bool_)
             firsts[np.unique(seqs, return_index=True)[1]] = True
@@ -296,7 +297,7 @@ class SenderSession:
         self._strays.forget_settled()
         self._apply_follow_ups(records)
         if intervals is not None:
-            hardware.apply(records, intervals[:count])
+            self.counters.card_timed += hardware.apply(records, intervals[:count])
         return records
 
     def _ready(self, rows: Rows, now_ns: int) -> Mask:

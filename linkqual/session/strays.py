@@ -22,6 +22,7 @@ class SenderCounters:
     """What came besides the replies that became records."""
 
     received: int = 0
+    card_timed: int = 0  # of those: the network card's clock timed the round trip
     late: int = 0  # replies after their packet's timeout
     late_copies: int = 0  # copies of a reply whose record was settled already
     forward_copies: int = 0
