@@ -197,7 +197,8 @@ def against(
     path: Path, told: Reading, key: Key, folder: Path, step: str, place: Place, timeout_ns: int, port: int | None
 ) -> Comparison:
     """The packets a run stored for a step, against one session of a capture; the file is read once more."""
-    witness, chosen = Witness(place), []
+    witness = Witness(place)
+    chosen: list[CapturedSession] = []
 
     def captured() -> Iterator[Records]:
         for session, rows in records(path, told, timeout_ns, port):

@@ -66,7 +66,7 @@ class Location:
 
         A sub-TLV whose length is not its type's goes back with M.
         """
-        known = {
+        known: dict[int, tuple[Place, bytes]] = {
             Place.SOURCE_IP: (Place.SOURCE_IPV4 if len(source) == 4 else Place.SOURCE_IPV6, source),
             Place.DESTINATION_IP: (
                 Place.DESTINATION_IPV4 if len(destination) == 4 else Place.DESTINATION_IPV6,
@@ -84,7 +84,8 @@ class Location:
         """Raises WireError below 4 octets or when a sub-TLV runs past the end."""
         if len(value) < _PORTS.size:
             raise WireError(f"Location of {len(value)} octets; it has at least {_PORTS.size}")
-        return cls(*_PORTS.unpack_from(value), parse(value[_PORTS.size :]))
+        destination_port, source_port = _PORTS.unpack_from(value)
+        return cls(destination_port, source_port, parse(value[_PORTS.size :]))
 
     def address(self, *kinds: Place) -> bytes | None:
         """The address (4 or 16 octets) in the first usable sub-TLV of these kinds."""
@@ -147,7 +148,8 @@ class TimestampInformation:
         if len(value) < 4:
             raise WireError(f"Timestamp Information of {len(value)} octets; it has at least 4")
         parse(value[4:])
-        return cls(*value[:4], value[4:])
+        source_in, method_in, source_out, method_out = value[:4]
+        return cls(source_in, method_in, source_out, method_out, value[4:])
 
 
 # ---- Class of Service
