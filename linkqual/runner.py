@@ -27,7 +27,7 @@ from linkqual.model import (
     Qualification,
     Step,
 )
-from linkqual.net import drops, host
+from linkqual.net import clock_state, drops, host
 from linkqual.probes import PROBES
 from linkqual.probes.bench import Bench
 from linkqual.recount import steadied
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from linkqual.store import Run
 
 
-_READ_APART = {"clock", "drops", "drop_times", "notes"}
+_READ_APART = {"clock", "clock_before", "clock_stepped_ns", "floor", "drops", "drop_times", "notes"}
 _LATE_SHARE = 1e-2  # of all packets; those of a loaded line are late more easily than the few of a probe
 
 
@@ -123,14 +123,27 @@ def _skipped(step: Step, fault: Fault) -> Measurement:
 def _measure(step: Step, bench: Bench) -> Measurement:
     """One step with what both hosts say of themselves before, during and after it."""
     far_before = _far_host(bench.control)
+    clock_before, ahead_ns = clock_state.clock_state(), clock_state.realtime_ahead_ns()
     with drops.Sampler(bench.peer_address) as sampler:
         measurement = PROBES[step.probe].measure(step, bench)
     far_after = _far_host(bench.control)
     near = host.conditions()
     near = replace(
-        near, drops=sampler.increase, drop_times=sampler.times, notes=near.notes + _translated(bench.control)
+        near,
+        drops=sampler.increase,
+        drop_times=sampler.times,
+        notes=near.notes + _translated(bench.control),
+        clock_before=clock_before,
+        clock_stepped_ns=clock_state.realtime_ahead_ns() - ahead_ns,
+        floor=bench.near_floor,
     )
-    far = replace(_end(far_after), drops=_increase(far_before.get("drops", {}), far_after.get("drops", {})))
+    far = replace(
+        _end(far_after),
+        drops=_increase(far_before.get("drops", {}), far_after.get("drops", {})),
+        clock_before=_end(far_before).clock if far_before else None,
+        clock_stepped_ns=_stepped(far_before, far_after),
+        floor=bench.far_floor,
+    )
     same_clock = far_after.get("boot_id", "") == host.boot_id() != ""
     known = measurement.conditions
     conditions = Conditions(
@@ -186,10 +199,27 @@ def _joined(host_said: EndConditions, probe_said: EndConditions) -> EndCondition
     )
 
 
+def _stepped(before: dict[str, Json], after: dict[str, Json]) -> int | None:
+    """By how much the far end's clock was set between its two answers; None when it does not tell, or was started anew."""
+    one, other = before.get("realtime_ahead_ns"), after.get("realtime_ahead_ns")
+    if not isinstance(one, int) or not isinstance(other, int) or before.get("boot_id") != after.get("boot_id"):
+        return None
+    return other - one
+
+
 def _clock_error(near: EndConditions, far: EndConditions) -> int | None:
-    """Bound of the offset between both clocks: the sum of both bounds to UTC (RFC 7679 section 3.7); None when one is unknown."""
-    bounds = [end.clock.error_ns if end.clock.synchronised else None for end in (near, far)]
-    return None if None in bounds else sum(bound for bound in bounds if bound is not None)
+    """Bound of the offset between both clocks: the sum of both bounds to UTC (RFC 7679 section 3.7), each the worse of before and after.
+
+    None when one of them is unknown.
+    """
+    states = [state for end in (near, far) for state in (end.clock, end.clock_before) if state is not None]
+    if any(state.error_ns is None or not state.synchronised for state in states):
+        return None
+    return sum(max(_bound(end.clock), _bound(end.clock_before)) for end in (near, far))
+
+
+def _bound(state: ClockState | None) -> int:
+    return (state.error_ns or 0) if state is not None else 0
 
 
 def _increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from linkqual.errors import InputError, LinkqualError, PeerError
-from linkqual.model import Fault, Link, Objective
+from linkqual.model import Fault, HostFloor, Link, Objective
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -72,6 +72,8 @@ class Bench:
     reflector: Reflector | None = None  # what answers at the far end where there is no agent
     objectives: tuple[Objective, ...] = ()
     link: Link = field(default_factory=Link)
+    near_floor: HostFloor | None = None  # what each host adds by itself (`calibration`), where that was asked for
+    far_floor: HostFloor | None = None
     family_size: int = 1  # red lines judged together (Bonferroni on the FAIL side)
     save_raw: Callable[[str, str | bytes], None] = lambda _name, _data: None
     save_packets: Callable[[str], PacketWriter] = lambda _step: _NoPackets()

@@ -2,7 +2,7 @@
 
 | request | answer |
 | --- | --- |
-| `host` | EndConditions of this host as an object (drop counters absolute, `drop_times` since the last such request), `boot_id`, `iperf3` (its version or null) |
+| `host` | EndConditions of this host as an object (drop counters absolute, `drop_times` since the last such request), `boot_id`, `realtime_ahead_ns` (wall clock less monotonic), `iperf3` (its version or null) |
 | `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted; `key` (32 octets, hexadecimal) of an authenticated one |
 | `stamp.counters` | `counters`: name -> count |
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector; refused (`forgotten`) for packets too long ago |
@@ -118,7 +118,7 @@ class Session:
     # ---- the requests
 
     async def _host(self) -> dict[str, Json]:
-        from linkqual.net import drops, host
+        from linkqual.net import clock_state, drops, host
 
         def look() -> dict[str, Json]:
             sampler = self._drops = self._drops or drops.Sampler(self.near)
@@ -130,6 +130,7 @@ class Session:
                 "drops": latest,
                 "drop_times": times,
                 "boot_id": host.boot_id(),
+                "realtime_ahead_ns": clock_state.realtime_ahead_ns(),
                 "iperf3": host.iperf3_version(),
             }
 
@@ -148,7 +149,7 @@ class Session:
         timestamps: str,
         reply_ecn: int | None,
     ) -> dict[str, Json]:
-        from linkqual.net import host
+        from linkqual.net import clock_state
         from linkqual.net.reflector import Reflector, ReflectorConfig
 
         if self._reflector is not None:
@@ -164,7 +165,7 @@ class Session:
         port = self._free_reflector_port()
 
         def start() -> None:
-            clock = host.clock_state()
+            clock = clock_state.clock_state()
             config = ReflectorConfig(
                 bind_address=self.here,
                 peer_address=self.near,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from linkqual.model import Conditions, Direction, Measurement, Note, Summary, ThroughputResult
-from linkqual.rules import loads
+from linkqual.model import Conditions, Direction, Measurement, Note, Objective, Summary, ThroughputResult
+from linkqual.rules import clocks, loads
 from linkqual.stats import histogram, query, throughput
 from linkqual.stats.confidence import quantile_interval
 from linkqual.units import format_duration, format_rate
@@ -23,14 +23,15 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
     """Of each stream, and of the heaviest load in each direction."""
     for measurement in measurements:
         if measurement.stamp is not None:
-            yield from _jitter(measurement.stamp.summary)
+            yield from _jitter(measurement.stamp.summary, measurement.conditions)
             yield from _delay(measurement.stamp.summary, measurement.conditions)
     forward, reverse = (loads.by_streams(measurements, way) for way in (FORWARD, REVERSE))
     if forward and reverse:
         yield from _rate(forward[-1], reverse[-1])
 
 
-def _jitter(summary: Summary) -> Iterator[Note]:
+def _jitter(summary: Summary, conditions: Conditions) -> Iterator[Note]:
+    """Beyond what the clocks may have added to the worse direction."""
     found = {way: query.distribution(summary, "pdv", way) for way in (FORWARD, REVERSE)}
     forward, reverse = found[FORWARD], found[REVERSE]
     if forward is None or reverse is None:
@@ -40,12 +41,13 @@ def _jitter(summary: Summary) -> Iterator[Note]:
     apart = values[worse] - values[better]
     low = quantile_interval(forward if worse is FORWARD else reverse, 0.999, CONFIDENCE)[0]
     high = quantile_interval(forward if better is FORWARD else reverse, 0.999, CONFIDENCE)[1]
+    feigned = clocks.added_ns(Objective("pdv", "p99.9", worse, None), summary, conditions)
     if (
         values[worse] < JITTER_FACTOR * values[better]
         or apart < JITTER_NS
         or low is None
         or high is None
-        or low <= high
+        or low - feigned <= high
     ):
         return
     yield Note(
@@ -64,7 +66,7 @@ def _delay(summary: Summary, conditions: Conditions) -> Iterator[Note]:
     """Half the truth without clocks: the difference of both directions contains twice their offset."""
     forward = histogram.quantile(summary.forward_delay, 0.5)
     reverse = histogram.quantile(summary.reverse_delay, 0.5)
-    error = 0 if conditions.same_clock else conditions.clock_error_ns
+    error, _ = clocks.bound_ns(summary, conditions)
     if forward is None or reverse is None or error is None:
         return
     apart = abs(forward - reverse)

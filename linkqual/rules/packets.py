@@ -167,13 +167,13 @@ def _shown(objective: Objective, stream: Stream, estimate: Estimate | None) -> F
 def _with_clock(objective: Objective, stream: Stream, estimate: Estimate | None) -> Finding:
     """One-way delay is known to the clock error of both ends together (RFC 7679 section 3.7)."""
     conditions, key = stream.measurement.conditions, stream.measurement.step.key
-    error = 0 if conditions.same_clock else conditions.clock_error_ns
+    error, why = clocks.bound_ns(stream.summary, conditions)
     if estimate is None:
         return _nothing(objective, stream)
     if error is None:
         return Finding(
             objective, Outcome.NO_DATA,
-            f"{words.name(objective)}: the offset between both clocks is not known, so a one-way delay is not",
+            f"{words.name(objective)}: {why}, so a one-way delay is not known",
             None, "synchronise both ends (chrony, PTP) so that they state a bound of their error", Rule.NONE, key,
         )  # fmt: skip
     widened, strict = _widened(estimate, error), estimates.of(_stricter(objective, stream.family), stream)
