@@ -26,7 +26,7 @@ from linkqual.model import (
 )
 from linkqual.wire.codepoints import dscp_name, ecn_name, octet, parse_dscp, parse_ecn
 
-from .streams import START, said
+from .streams import START, Truth, records, said, stamp, summary
 
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
 N = 20
@@ -194,6 +194,8 @@ def test_a_probe_that_failed_or_never_ran_is_no_data() -> None:
     assert outcomes(verdict) == ("no-data",) * 4
     assert "no reply tells" in verdict.findings[0].because
     assert "was not run" in rules.judge(Plan("mine", (), ALL, Link()), ()).findings[0].because
+    packets = stamp(summary(records(Truth(100, 1000)), ()), 1000)
+    assert "was not run" in rules.judge(Plan("mine", (), ALL, Link()), (packets,)).findings[0].because
 
 
 # ---- any mapping
@@ -240,7 +242,7 @@ def trace(way: Direction, name: str, *quoted: str | None) -> MarkingTrace:
 def test_where_it_changes(way: Direction, quoted: tuple[str | None, ...], words: str) -> None:
     rows = [*both("CS0"), sent(way, "EF", ("CS0", N))]
     notes = [note.sentence for note in judged(measured(*rows, traces=(trace(way, "EF", *quoted),))).notes]
-    (told,) = [note for note in notes if "trace with EF" in note]
+    (told,) = [note for note in notes if "trace with" in note]
     assert told.startswith(f"{way} trace with EF: ")
     assert words in told
 
