@@ -126,8 +126,8 @@ class ReflectorStream(Stream):
         notes = [f"a reflector that is not ours, {self._name()}: {kinds[self.numbers.kind]}"]
         if stamps != {"T2": "hardware", "T3": "hardware"}:
             notes.append(
-                "its stamps are its own and may lie beside the moments on the wire: what it takes between its stamps and the wire is in "
-                "every delay, so the line's own delay and jitter are at most what is shown"
+                "its stamps are its own and may lie beside the moments on the wire: what a packet waits in its host before it is stamped, and "
+                "after, is in every delay and in the jitter, so the line's own delay is at most what is shown"
             )
         notes += _clock(said.get("error", 0))
         if said.get("ssid") == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from linkqual.model import Direction, Measurement, Note, PingResult, Summary, Trace
+from linkqual.model import Direction, Measurement, Note, PingResult, StampResult, Summary, Trace
 from linkqual.session import hop_loss
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import ratio_lower, ratio_upper
@@ -21,12 +21,13 @@ DELAY_APART_NS = 300_000  # and at least: user space at the near end, the far ho
 
 def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
     """Of ping and of the traces, each beside the packet stream."""
-    summaries = [one.stamp.summary for one in measurements if one.stamp is not None and one.stamp.summary.sent]
-    data = max(summaries, key=lambda one: one.sent, default=None)
+    streams = [one.stamp for one in measurements if one.stamp is not None and one.stamp.summary.sent]
+    stream = max(streams, key=lambda one: one.summary.sent, default=None)
+    data = stream.summary if stream is not None else None
     for measurement in measurements:
-        if measurement.ping is not None and data is not None:
-            yield from _ping_loss(measurement.ping, data)
-            yield from _ping_delay(measurement.ping, data)
+        if measurement.ping is not None and stream is not None:
+            yield from _ping_loss(measurement.ping, stream.summary)
+            yield from _ping_delay(measurement.ping, stream)
         if measurement.path is not None:
             path = measurement.path
             if path.because:
@@ -62,8 +63,8 @@ def _ping_loss(ping: PingResult, data: Summary) -> Iterator[Note]:
         yield Note("ping", f"{said}: too few to differ from the data packets, of which {_data_words(data)}")
 
 
-def _ping_delay(ping: PingResult, data: Summary) -> Iterator[Note]:
-    ours = histogram.quantile(data.round_trip_delay, 0.5)
+def _ping_delay(ping: PingResult, stream: StampResult) -> Iterator[Note]:
+    ours = histogram.quantile(stream.summary.round_trip_delay, 0.5)
     if not ping.rtt_ns or ours is None:
         return
     theirs = sorted(ping.rtt_ns)[(len(ping.rtt_ns) - 1) // 2]
@@ -77,10 +78,10 @@ def _ping_delay(ping: PingResult, data: Summary) -> Iterator[Note]:
             f"{said}: ping also counts the far host's time to answer and its own program's, {format_duration(apart)} here",
         )
     else:
-        yield Note(
-            "ping",
-            f"{said}: data packets wait {format_duration(-apart)} longer than ICMP, so they meet a queue or a path that ICMP does not",
-        )
+        where = "they meet a queue or a path that ICMP does not"
+        if stream.far_end != "agent":
+            where = "they wait in the reflector's host, or meet a queue or a path that ICMP does not"
+        yield Note("ping", f"{said}: data packets take {format_duration(-apart)} longer than ICMP: {where}")
 
 
 def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:

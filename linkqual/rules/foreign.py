@@ -8,12 +8,9 @@ from linkqual.metrics import METRICS
 from linkqual.model import Direction, Finding, Objective, Outcome, Rule
 from linkqual.rules import words
 from linkqual.rules.stream import Stream
-from linkqual.units import format_duration
 
 _NEEDS_NUMBERS = ("reordered_ratio", "duplicate_ratio")
-# How far the stamps of a program that reflects may lie beside the wire: seldom more than the first, one time in a thousand the second.
-_STAMP_NS, _TAIL_STAMP_NS = 1_000_000, 5_000_000
-_USUAL = ("p50", "mean", "min", "p10", "p90", "p95")
+_QUICKEST_NS = 1_000_000  # a reflector answers one packet of many without a longer delay of its own
 _ASK_OURS = "measure with our agent at the far end: its kernel stamps what passes"
 
 
@@ -30,16 +27,19 @@ def missing(objective: Objective, stream: Stream) -> Finding | None:
 
 
 def weighed(finding: Finding, stream: Stream) -> Finding:
-    """The finding; a delay fails no line by so little that the reflector may have added it."""
-    objective, estimate = finding.objective, finding.estimate
+    """The finding; a delay of which the reflector may have added any part fails no line.
+
+    Its program may read a packet long after it came, and stamps it then. Only a round trip whose quickest packet took longer than the
+    limit is the line's beyond that.
+    """
+    objective = finding.objective
     stamps = stream.measurement.conditions.far.stamps
     surely = stream.result.far_end == "agent" or (stamps.get("T2"), stamps.get("T3")) == ("hardware", "hardware")
-    if surely or finding.outcome is not Outcome.FAIL or METRICS[objective.metric].unit != "ns" or estimate is None:
+    if surely or finding.outcome is not Outcome.FAIL or METRICS[objective.metric].unit != "ns":
         return finding
     assert objective.limit is not None
-    added = _STAMP_NS if objective.statistic in _USUAL else _TAIL_STAMP_NS
-    lowest = estimate.low if estimate.low is not None else estimate.value
-    if lowest is not None and lowest > objective.limit + added:
+    quickest = stream.summary.round_trip_delay.minimum
+    if objective.metric == "round_trip_delay" and quickest is not None and quickest > objective.limit + _QUICKEST_NS:
         return finding
-    why = f"{finding.because}; but the reflector is not ours and stamps by itself: up to {format_duration(added)} of this may be its own"
+    why = f"{finding.because}; but the reflector is not ours and stamps by itself: packets may have waited in its host before"
     return replace(finding, outcome=Outcome.INCONCLUSIVE, because=why, decide=_ASK_OURS)
