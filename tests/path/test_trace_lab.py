@@ -89,9 +89,11 @@ def test_a_longer_return_path_is_seen_from_both_ends(
     chains: Callable[..., Chain], family: int, number: int, codec: Codec
 ) -> None:
     chain = chains(LONGER)
-    forward, reverse = both(chain, family, number, codec)
+    forward, reverse = both(chain, family, number, codec, tos=0xB9)
     seen_in_order(forward, chain, STRAIGHT[1:], number)
     seen_in_order(reverse, chain, LONGER[-2::-1], number)
+    for hop in (*forward.hops, *reverse.hops):
+        assert hop.quoted_tos == (None if hop.reached else 0xB9)
     found = compare(forward, reverse)
     assert found.verdict == "asymmetric"
     assert "forward crosses 3 routers, the return 4" in found.because

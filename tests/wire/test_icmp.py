@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,6 +178,14 @@ def test_any_datagram(data: bytes) -> None:
             read_one(data)
 
 
+@pytest.mark.parametrize("flow", [V4, V6])
+@pytest.mark.parametrize("tos", [0, 1, 0xB8, 0xBB, 0xFF])
+def test_the_quoted_octet_of_dscp_and_ecn(flow: Flow, tos: int) -> None:
+    probe = trace_scapy.build(replace(flow, tos=tos), 1, bytes(40), False)
+    octets = message(flow, probe)
+    assert read(flow, octets).quote.tos == trace_scapy.parse(flow.family, octets).quote.tos == tos
+
+
 # ---- a trace on the control channel
 
 TRACE = Trace(
@@ -186,7 +195,8 @@ TRACE = Trace(
     33434,
     (
         Hop(1, "10.0.0.2", (1_200_000,), 1, 1, ("label=16 tc=0 s=1 ttl=1",), 64, 1, False, ("10.0.0.6",), "10.0.1.1"),
-        Hop(2, None, sent=3),
+        Hop(2, "10.0.0.10", (1_300_000,), 1, 1, quoted_tos=184),
+        Hop(3, None, sent=3),
     ),
     Fault("unreachable", "no answer", "open the port"),
 )
@@ -214,6 +224,7 @@ def test_a_trace_survives_json() -> None:
         (("hops", 0, "reached"), "yes"),
         (("hops", 0, "others"), [1]),
         (("hops", 0, "egress"), "here"),
+        (("hops", 0, "quoted_tos"), 256),
         (("fault",), "bad"),
         (("fault", "message"), 7),
     ],
@@ -229,6 +240,6 @@ def test_what_the_far_end_may_not_send(place: tuple[Any, ...], value: Any) -> No
     with pytest.raises(WireError):
         trace_json.decode(data)
     del spot[place[-1]]
-    if place[-1] != "egress":  # younger than the rest: an older agent does not send it
+    if place[-1] not in {"egress", "quoted_tos"}:  # younger than the rest: an older agent does not send it
         with pytest.raises(WireError):
             trace_json.decode(data)
