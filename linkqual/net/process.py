@@ -49,7 +49,8 @@ class ChildProcess:
         bound = threading.current_thread() is threading.main_thread()  # else the death of a mere thread would end it
         command = [*launcher, sys.executable, "-P", "-m", "linkqual.net.worker", role, str(int(bound))]
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        environment = {"OPENBLAS_NUM_THREADS": "1"} | os.environ  # numpy's idle threads would only take time from ours
+        environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         before = signal.pthread_sigmask(
             signal.SIG_BLOCK, _LEFT_TO_PARENT
         )  # inherited: held off until `serve` ignores them
