@@ -235,7 +235,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Packets that left the sender back to back (`stats.pacing`): how many, from when to when, and how many of them were lost."""
+    """Packets a sender that was behind let go one after the other (`stats.pacing`): how many, when, how many of them were lost."""
 
     packets: int = 0
     start_ns: int = 0  # departure of the first
@@ -253,11 +253,11 @@ class Pacing:
     """
 
     interval_ns: float = 0.0  # mean of the schedule
-    most: int = 0  # packets back to back that are still taken for the schedule's own
+    most: int = 0  # packets of a burst that is still taken for the schedule's own
     late: Histogram = field(default_factory=Histogram)  # departure (T1) after the intended instant
     gaps: Histogram = field(default_factory=Histogram)  # between the departures of neighbours
     bursts: int = 0  # of any size, single packets too
-    longest: Burst = field(default_factory=Burst)
+    longest: Burst = field(default_factory=Burst)  # of those between `first` and `last`
     beyond: int = 0  # bursts of more than `most` packets
     lost_forward: int = 0  # packets lost of those in bursts beyond
     lost_reverse: int = 0

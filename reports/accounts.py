@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from linkqual.model import Histogram, Pacing, Qualification, StampResult
 from linkqual.rules.ledger import ledger
 from linkqual.stats.histogram import quantile
+from linkqual.stats.pacing import longest
 from linkqual.units import format_count, format_duration
 
 TITLE = "where the lost packets went"
@@ -58,10 +59,10 @@ def short_pacing(stamp: StampResult) -> str:
 
 def burst_words(pacing: Pacing) -> str:
     """ "9 packets (450 µs)"."""
-    longest = pacing.longest
-    if longest.packets == 1:
+    most = longest(pacing)
+    if most.packets == 1:
         return "1 packet"
-    return f"{format_count(longest.packets)} packets ({format_duration(longest.end_ns - longest.start_ns)})"
+    return f"{format_count(most.packets)} packets ({format_duration(most.end_ns - most.start_ns)})"
 
 
 def lateness(stamp: StampResult) -> Histogram:

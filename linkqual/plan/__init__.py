@@ -7,7 +7,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | path | max_hops, rounds, timeout_ns |
 | marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
-| stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, max_burst (packets back to back that are the schedule's own; 0: `stats.pacing.longest_designed`), authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
+| stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, max_burst (packets of a burst that is still the schedule's own; 0: `stats.pacing.longest_designed`), authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
 
 All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.

@@ -95,7 +95,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("dscp", "dscp", parse_dscp, 0),
         Setting("ecn", "ecn", parse_ecn, 0),
         Setting("schedule", "schedule", choice(*SCHEDULES), "periodic"),
-        Setting("max_burst", "max_burst", _or_auto("packets back to back"), 0),
+        Setting("max_burst", "max_burst", _or_auto("packets of a burst"), 0),
         Setting("authenticated", "authenticated", boolean, False),
     ),
     "marking": (

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from linkqual.model import Conditions, Direction, EndConditions, Fault, Measurement, Pacing, Summary
 from linkqual.rules import hosts
+from linkqual.stats.pacing import longest
 from linkqual.units import format_count
 
 FORWARD, REVERSE, ROUND_TRIP = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
@@ -197,6 +198,6 @@ def _shared(account: _Account, *parts: tuple[hosts.Counters, str]) -> None:
 def _bursts(account: _Account, pacing: Pacing, lost: int) -> None:
     why = (
         f"left in bursts of more than {format_count(pacing.most)} packets, made by the sender catching up "
-        f"(the longest: {format_count(pacing.longest.packets)})"
+        f"(the longest: {format_count(longest(pacing).packets)})"
     )
     account.book(Address.UNATTRIBUTED, lost, why, _STEADY)

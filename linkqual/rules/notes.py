@@ -22,6 +22,7 @@ from linkqual.model import (
 )
 from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads, marking
 from linkqual.stats import histogram
+from linkqual.stats.pacing import longest
 from linkqual.units import format_count, format_duration, format_instant, format_packet_rate
 
 KEPT_PACE = 0.95  # of the planned rate
@@ -153,14 +154,13 @@ def _schedule(step: Step, result: StampResult) -> Iterator[Note]:
 
 
 def _bursts(pacing: Pacing) -> Iterator[Note]:
-    """Packets that left closer together than the schedule and the sender's batches ask for."""
+    """The sender fell behind its schedule and caught up in more packets at once than it sends by design."""
     if not pacing.beyond:
         return
-    lost = pacing.lost_forward + pacing.lost_reverse + pacing.lost
+    lost, most = pacing.lost_forward + pacing.lost_reverse + pacing.lost, longest(pacing)
     said = (
-        f"{format_count(pacing.beyond)} burst{'s' if pacing.beyond > 1 else ''} of more than {format_count(pacing.most)} packets left "
-        f"this host back to back, the longest {format_count(pacing.longest.packets)} packets in "
-        f"{format_duration(pacing.longest.end_ns - pacing.longest.start_ns)}: the sender stood still and caught up"
+        f"the sender stood still and caught up in {format_count(pacing.beyond)} burst{'s' if pacing.beyond > 1 else ''} of more than "
+        f"{format_count(pacing.most)} packets, the longest {format_count(most.packets)} in {format_duration(most.end_ns - most.start_ns)}"
     )
     if lost:
         said += f"; the {format_count(lost)} packet{'s' if lost > 1 else ''} lost of those cannot be laid to the line"

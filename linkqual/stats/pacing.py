@@ -1,8 +1,10 @@
 """The sender under audit: when packets really left (kernel T1) against when the schedule wanted them out, and in what bursts.
 
-A packet leaves back to back when it was due before the one ahead of it left, and follows it within half a mean interval of the
-schedule. So a burst is measured against the intended schedule: two packets that a Poisson schedule wanted close together are
-none when they keep their places. Losses in bursts longer than the sender makes by design may be the sender's own doing.
+A packet follows the one ahead of it when it had been due, before that one left, for at least as long as the gap between the two:
+the sender was catching up, with or without pauses. A run of such packets is a burst if it left at more than twice the rate of the
+schedule. So bursts are measured against the intended schedule: packets that a Poisson schedule wanted close together are none
+when they keep their places, and a sender that is late but evenly so makes none. Losses in bursts longer than the sender makes by
+design may be its own doing.
 Law: merge(pacing of the first part, pacing of the rest) == pacing of the whole, wherever the cut. Floor 1, pure.
 """
 
@@ -21,7 +23,7 @@ from linkqual.records import ABSENT, Fate, Records
 from linkqual.stats import histogram
 from linkqual.units import NS_PER_S
 
-SHARE = 0.5  # of the mean interval: two packets closer than that left back to back
+FASTER = 2  # than the schedule, on the mean of the run: a burst
 DESIGNED = 64  # packets of one call: what the sender hands over at once by design
 DESIGNED_NS = 5_000_000  # of the rate; a queue on the line is given as long to drain (rules.proportion)
 _FATES = ((Fate.LOST_FORWARD, "lost_forward"), (Fate.LOST_REVERSE, "lost_reverse"), (Fate.LOST, "lost"))
@@ -70,7 +72,7 @@ class Audit:
 def _bursts(rows: Records, interval_ns: float, most: int) -> Pacing:
     """The bursts of a chunk, without its histograms."""
     left, wanted = rows["sent_ns"], rows["intended_ns"]
-    follows = _back_to_back(left[:-1], left[1:], wanted[1:], interval_ns)
+    follows = _follows(left[:-1], left[1:], wanted[1:])
     begins = np.concatenate(([0], np.flatnonzero(~follows) + 1))
     sizes = np.diff(np.concatenate((begins, [rows.size])))
 
@@ -78,23 +80,41 @@ def _bursts(rows: Records, interval_ns: float, most: int) -> Pacing:
         first, stop = int(begins[at]), int(begins[at] + sizes[at])
         return Burst(stop - first, int(left[first]), int(left[stop - 1]), *_lost(rows["fate"][first:stop]))
 
-    beyond = np.flatnonzero(sizes > most)
+    spans = left[begins + sizes - 1] - left[begins]
+    fast = _fast(sizes, spans, interval_ns)
+    beyond = fast & (sizes > most)
+    inner = np.where(fast, sizes, 0)[1:-1]
     return Pacing(
         interval_ns,
         most,
         bursts=len(sizes),
-        longest=burst(int(np.argmax(sizes))),
-        beyond=len(beyond),
-        **dict(zip(_LOST, _lost(rows["fate"][np.repeat(sizes > most, sizes)]), strict=True)),
+        longest=burst(int(np.argmax(inner)) + 1) if inner.any() else Burst(),
+        beyond=int(beyond.sum()),
+        **dict(zip(_LOST, _lost(rows["fate"][np.repeat(beyond, sizes)]), strict=True)),
         first=burst(0),
         last=burst(len(sizes) - 1),
         first_intended_ns=int(wanted[0]),
     )
 
 
-def _back_to_back(before: Any, left: Any, wanted: Any, interval_ns: float) -> Any:
-    """Whether what left at `left` follows what left at `before`; scalars or columns."""
-    return (left - before < SHARE * interval_ns) & (wanted <= before)
+def _follows(before: Any, left: Any, wanted: Any) -> Any:
+    """Whether what was due at `wanted` and left at `left` follows what left at `before`; scalars or columns."""
+    return left - before <= before - wanted
+
+
+def _fast(packets: Any, span_ns: Any, interval_ns: float) -> Any:
+    """Whether a run of that many packets in that time is a burst; scalars or columns."""
+    return span_ns * FASTER < packets * interval_ns
+
+
+def longest(pacing: Pacing) -> Burst:
+    """The longest burst of all, those at the two ends too; empty when nothing was audited."""
+    ends = [one for one in (pacing.first, pacing.last) if _is_burst(one, pacing)]
+    return max([*ends, pacing.longest], key=lambda one: (one.packets, -one.start_ns))
+
+
+def _is_burst(one: Burst, pacing: Pacing) -> bool:
+    return bool(_fast(one.packets, one.end_ns - one.start_ns, pacing.interval_ns))
 
 
 def _lost(fate: npt.NDArray[np.uint8]) -> list[int]:
@@ -117,25 +137,29 @@ def _merged(a: Pacing, b: Pacing) -> Pacing:
     if not a.bursts:
         return b
     assert b.first_intended_ns is not None
-    first, last, parts, whole = a.first, b.last, [], []
-    if _back_to_back(a.last.end_ns, b.first.start_ns, b.first_intended_ns, a.interval_ns):
+    cut, whole = [a.last, b.first], [a.last, b.first]
+    first, last = a.first, b.last
+    inner = [one for one, part in zip(cut, (a, b), strict=True) if part.bursts > 1]
+    if _follows(a.last.end_ns, b.first.start_ns, b.first_intended_ns):
         bridge = _joined(a.last, b.first)
-        parts, whole = [a.last, b.first], [bridge]
+        whole = [bridge]
         first = bridge if a.bursts == 1 else first
         last = bridge if b.bursts == 1 else last
+        inner = [bridge] if a.bursts > 1 and b.bursts > 1 else []
+    longest_ones = [a.longest, *(one for one in inner if _is_burst(one, a)), b.longest]
     counted = {
         name: getattr(a, name)
         + getattr(b, name)
-        + sum(getattr(one, name) for one in whole if one.packets > a.most)
-        - sum(getattr(one, name) for one in parts if one.packets > a.most)
+        + sum(getattr(one, name) for one in _beyond(whole, a))
+        - sum(getattr(one, name) for one in _beyond(cut, a))
         for name in _LOST
     }
     return Pacing(
         a.interval_ns,
         a.most,
-        bursts=a.bursts + b.bursts - len(whole),
-        longest=max(a.longest, *whole, b.longest, key=lambda one: one.packets),
-        beyond=a.beyond + b.beyond + _beyond(whole, a.most) - _beyond(parts, a.most),
+        bursts=a.bursts + b.bursts + len(whole) - 2,
+        longest=max(longest_ones, key=lambda one: one.packets),
+        beyond=a.beyond + b.beyond + len(_beyond(whole, a)) - len(_beyond(cut, a)),
         **counted,
         first=first,
         last=last,
@@ -143,8 +167,8 @@ def _merged(a: Pacing, b: Pacing) -> Pacing:
     )
 
 
-def _beyond(bursts: list[Burst], most: int) -> int:
-    return sum(one.packets > most for one in bursts)
+def _beyond(runs: list[Burst], pacing: Pacing) -> list[Burst]:
+    return [one for one in runs if one.packets > pacing.most and _is_burst(one, pacing)]
 
 
 def _joined(a: Burst, b: Burst) -> Burst:

@@ -72,7 +72,7 @@ CONDITIONS = m.Conditions(
 
 def stamp(t: Traffic, stopped_by: str, decisions: tuple[m.Decision, ...] = (), **changes: object) -> m.Measurement:
     late = histogram(traffic(5, 4000, 1000, start_ns=0, forward_ns=2_000, jitter_ns=900).forward)
-    longest = m.Burst(9, t.start_ns + SECOND, t.start_ns + SECOND + 450_000)
+    longest = m.Burst(9, t.start_ns + SECOND, t.start_ns + SECOND + 45_000)
     pacing = m.Pacing(SECOND / t.rate_pps, 100, late, bursts=4000, longest=longest)
     result = m.StampResult(replace(summary(t), pacing=pacing), t.rate_pps, 128, SECOND, family=7)
     result = replace(result, stopped_by=stopped_by, decisions=decisions)

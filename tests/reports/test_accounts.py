@@ -56,9 +56,9 @@ def test_when_a_host_dropped_stands_beside_its_counter() -> None:
 
 def test_pacing_in_few_words_and_in_many() -> None:
     stamp = stamp_of(SAMPLES["clean"]())
-    assert accounts.short_pacing(stamp) == "p99 8.587 µs late, longest burst 9 packets (450 µs)"
+    assert accounts.short_pacing(stamp) == "p99 8.587 µs late, longest burst 9 packets (45 µs)"
     assert accounts.pacing_words(stamp).startswith("half of the packets left within 3.196 µs of their instant")
-    assert "longest burst 9 packets (450 µs)" in accounts.pacing_words(stamp)
+    assert "longest burst 9 packets (45 µs)" in accounts.pacing_words(stamp)
     assert "pacing: p99 8.587 µs late" in terminal.render(SAMPLES["clean"](), 100)
     single = replace(stamp.summary.pacing, longest=m.Burst(1))
     assert accounts.burst_words(single) == "1 packet"

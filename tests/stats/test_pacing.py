@@ -12,7 +12,7 @@ from linkqual.records import ABSENT, Fate, Records, empty_records
 from linkqual.session.pacer import pacer
 from linkqual.stats import pacing
 from linkqual.stats.histogram import quantile
-from linkqual.stats.pacing import Audit
+from linkqual.stats.pacing import Audit, longest
 
 US = 1_000
 START = 1_700_000_000_000_000_000
@@ -53,7 +53,7 @@ def woken(meant: np.ndarray, every_ns: int, cost_ns: int = 2 * US) -> np.ndarray
 def test_a_schedule_that_is_kept_has_no_burst_whatever_its_gaps(kind: str) -> None:
     meant = schedule(kind, 1000, 10_000)
     found = audited(sent(1000, meant, meant), 1000)
-    assert (found.longest.packets, found.bursts, found.beyond) == (1, 10_000, 0)
+    assert (longest(found).packets, found.bursts, found.beyond) == (1, 10_000, 0)
     assert (found.late.minimum, found.late.maximum, found.gaps.n) == (0, 0, 9_999)
 
 
@@ -68,9 +68,9 @@ def test_what_a_stall_held_back_leaves_as_one_burst(kind: str) -> None:
     rows = sent(1000, left, meant)
     found = audited(rows, 1000)
     count = int(held.sum())
-    assert count <= found.longest.packets <= count + 2  # a neighbour may have been due meanwhile
-    assert found.longest.start_ns == START + end + 3 * US
-    assert found.longest.end_ns - found.longest.start_ns >= 3 * US * (count - 1)
+    assert count <= longest(found).packets <= count + 2  # a neighbour may have been due meanwhile
+    assert longest(found).start_ns == START + end + 3 * US
+    assert longest(found).end_ns - longest(found).start_ns >= 3 * US * (count - 1)
     assert found.beyond == (count > pacing.DESIGNED)
     assert quantile(found.late, 0.5) == pytest.approx(20 * US, rel=1e-3)
     assert (found.late.maximum or 0) > 95_000_000
@@ -79,11 +79,36 @@ def test_what_a_stall_held_back_leaves_as_one_burst(kind: str) -> None:
 def test_batches_by_design_are_bursts_of_their_size() -> None:
     meant = schedule("periodic", 20_000, 20_000)
     found = audited(sent(20_000, woken(meant, 400 * US), meant), 20_000)
-    assert found.longest.packets == 8
+    assert longest(found).packets == 8
     assert found.bursts == pytest.approx(2_500, abs=2)
     assert found.beyond == 0
     assert found.most == 100  # 5 ms of the rate
     assert pacing.longest_designed(1000) == 64
+
+
+def test_a_stall_caught_up_with_pauses_is_one_burst() -> None:
+    """64 at a time with a rest between, as the sender does it above 2 kpps."""
+    meant = schedule("periodic", 20_000, 20_000)
+    left = woken(meant, 400 * US)
+    held = np.flatnonzero((meant > 500_000_000) & (meant <= 800_000_000))
+    again = 800_000_000 + (np.arange(8_000) // 64) * 400 * US + (np.arange(8_000) % 64) * 2 * US
+    late = again > meant[held[0] : held[0] + 8_000]
+    count = int(late.argmin())
+    left[held[0] : held[0] + count] = again[:count]
+    found = audited(sent(20_000, np.maximum.accumulate(left), meant), 20_000)
+    assert longest(found).packets == pytest.approx(count, abs=70)
+    assert longest(found).start_ns == START + 800_000_000
+    assert found.beyond == 1
+
+
+@pytest.mark.parametrize("gap_us", [50, 60, 45])
+def test_a_sender_that_is_late_and_even_makes_no_burst(gap_us: int) -> None:
+    """Late by 5 ms all the time; too slow for its schedule; a little faster than it."""
+    meant = schedule("periodic", 20_000, 20_000)
+    left = 5_000_000 + np.arange(20_000) * gap_us * US
+    found = audited(sent(20_000, left, meant), 20_000)
+    assert found.beyond == 0
+    assert longest(found).packets <= 1
 
 
 def test_losses_inside_and_outside_of_long_bursts_are_told_apart() -> None:
@@ -97,9 +122,9 @@ def test_losses_inside_and_outside_of_long_bursts_are_told_apart() -> None:
     rows["fate"][[1201, 2_500]] = Fate.LOST
     found = audited(rows, 1000, most=64)
     assert (found.beyond, found.lost_forward, found.lost_reverse, found.lost) == (1, 3, 1, 1)
-    assert (found.longest.lost_forward, found.longest.lost_reverse, found.longest.lost) == (3, 1, 1)
+    assert (longest(found).lost_forward, longest(found).lost_reverse, longest(found).lost) == (3, 1, 1)
     patient = audited(rows, 1000, most=400)
-    assert (patient.beyond, patient.lost_forward, patient.longest.packets) == (0, 0, found.longest.packets)
+    assert (patient.beyond, patient.lost_forward, longest(patient).packets) == (0, 0, longest(found).packets)
 
 
 def test_without_a_schedule_nothing_is_audited() -> None:
