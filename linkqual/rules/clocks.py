@@ -32,20 +32,31 @@ QUEUES = 0.8  # of a step: two queues that stand so high could have changed plac
 def believed(summary: Summary, conditions: Conditions) -> tuple[ClockStep, ...]:
     """The steps that were found in the packets and are a clock's doing.
 
-    Both hosts know whether their clocks were set. Where one of them does not tell, two standing queues of this size that change
-    places in one moment are the other explanation: then the round trip beside the step is longer than the shortest by as much.
+    A host knows when its clock was set. Where none of them says so, two standing queues of this size that change places in one
+    moment are the other explanation: then the round trip beside the step is longer than the shortest by as much.
     """
     if conditions.same_clock:
         return ()
-    told = (conditions.near.clock_stepped_ns, conditions.far.clock_stepped_ns)
-    if any(each is not None and abs(each) > TOLD_NS for each in told):
+    if _told(conditions):
         return summary.clock_steps
-    if None not in told:
-        return ()
-    shortest = summary.round_trip_delay.minimum or 0
+    shortest = _shortest(summary)
     return tuple(
         step for step in summary.clock_steps
         if min(step.round_trip_before_ns, step.round_trip_after_ns) - shortest < QUEUES * abs(step.step_ns)
+    )  # fmt: skip
+
+
+def _shortest(summary: Summary) -> int:
+    """Round trip away from the steps: of what was in flight over one it is wrong by the step."""
+    doubtful = [sorted((step.before_ns, step.after_ns)) for step in summary.clock_steps]
+    length = summary.slice_ns
+    return min(
+        (
+            piece.rtt_min_ns for piece in summary.slices
+            if piece.rtt_min_ns is not None
+            and not any(first - length <= piece.start_ns + length and piece.start_ns <= last + length for first, last in doubtful)
+        ),
+        default=0,
     )  # fmt: skip
 
 
@@ -166,7 +177,10 @@ def _stepped(step: ClockStep, conditions: Conditions) -> str:
     told = dict(_told(conditions))
     when = f"{instant(step.before_ns)} UTC"
     if not told:
-        return f"at {when} the far end's clock stepped by {_signed(step.step_ns)} against the near end's, or the near end's the other way"
+        said = f"at {when} the far end's clock stepped by {_signed(step.step_ns)} against the near end's, or the near end's the other way"
+        if None not in (conditions.near.clock_stepped_ns, conditions.far.clock_stepped_ns):
+            said += " (no program set either of them: a virtual machine that was moved or stopped leaps like that)"
+        return said
     if len(told) == 2:
         return f"at {when} a clock was set; the far end's is {_signed(step.step_ns)} off against before (both ends set theirs in this run)"
     (place,) = told
