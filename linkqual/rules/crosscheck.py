@@ -78,10 +78,10 @@ def _ping_delay(ping: PingResult, stream: StampResult) -> Iterator[Note]:
             f"{said}: ping also counts the far host's time to answer and its own program's, {format_duration(apart)} here",
         )
     else:
-        where = "they meet a queue or a path that ICMP does not"
+        where = "so they meet a queue or a path that ICMP does not"
         if stream.far_end != "agent":
-            where = "they wait in the reflector's host, or meet a queue or a path that ICMP does not"
-        yield Note("ping", f"{said}: data packets take {format_duration(-apart)} longer than ICMP: {where}")
+            where = "in the reflector's host, or in a queue or on a path that ICMP does not meet"
+        yield Note("ping", f"{said}: data packets wait {format_duration(-apart)} longer than ICMP, {where}")
 
 
 def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:
