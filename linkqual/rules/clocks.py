@@ -160,7 +160,7 @@ def _set(result: StampResult, conditions: Conditions) -> Iterator[Note]:
     if steps:
         said = "one-way delay and jitter are cut there, each part against its own smallest delay; round trip, loss and rate do not depend on clocks"
         if summary.crossed:
-            said += f"; {format_count(summary.crossed)} packets that were in flight over it have no round trip and are left out of the delays"
+            said += f"; packets in flight over it, {format_count(summary.crossed)}, have no round trip and are left out of the delays"
         yield Note("clock", said)
     elif told := [f"{place} end by {_signed(by)}" for place, by in _told(conditions)]:
         said = f"a clock was set during the measurement ({', '.join(told)}), and no step of that kind is seen in the packets"
