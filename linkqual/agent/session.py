@@ -32,7 +32,6 @@ from linkqual.agent.iperf3 import GRACE_S, Iperf3Server, port_is_free
 from linkqual.errors import HostError, InputError, PeerError, WireError
 from linkqual.model import Json
 from linkqual.wire.control import FORGOTTEN, Answer, Refusal, Request, bytes_text, checked
-from linkqual.wire.tlv_values import SyncSource
 
 if TYPE_CHECKING:
     from linkqual.net.drops import Sampler
@@ -42,14 +41,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 TARGET_S = 60
 KEY_OCTETS = 32
-CLOCK_SOURCES = {
-    "chrony": SyncSource.NTP,
-    "systemd-timesyncd": SyncSource.NTP,
-    "ntpd": SyncSource.NTP,
-    "ptp4l": SyncSource.PTP,
-    "phc2sys": SyncSource.PTP,
-    "none": SyncSource.LOCAL,
-}
 
 
 class Session:
@@ -150,7 +141,7 @@ class Session:
         reply_ecn: int | None,
     ) -> dict[str, Json]:
         from linkqual.net import clock_state
-        from linkqual.net.reflector import Reflector, ReflectorConfig
+        from linkqual.net.reflector import Reflector, ReflectorConfig, of_clock
 
         if self._reflector is not None:
             raise PeerError("this session has a reflector already", "close it first", "state")
@@ -165,7 +156,6 @@ class Session:
         port = self._free_reflector_port()
 
         def start() -> None:
-            clock = clock_state.clock_state()
             config = ReflectorConfig(
                 bind_address=self.here,
                 peer_address=self.near,
@@ -180,9 +170,7 @@ class Session:
                 stateless=stateless,
                 form=timestamps,
                 reply_ecn=reply_ecn,
-                clock_source=CLOCK_SOURCES.get(clock.source, SyncSource.UNKNOWN),
-                clock_error_ns=clock.error_ns,
-                clock_synchronised=clock.synchronised,
+                **of_clock(clock_state.clock_state()),
             )
             if receive_buffer_bytes is not None:
                 config = replace(config, receive_buffer_bytes=receive_buffer_bytes)

@@ -2,10 +2,14 @@
 
 Needs no root; with it the reverse trace sees more. Open TCP 4862, UDP 4863-4894 and TCP 5201-5232 in the firewall.
 
+With --reflector-only it serves STAMP and TWAMP-Light senders of others instead: only the sessions of a file, without control
+channel and token. Open UDP 862 then.
+
 \b
 Examples:
   linkqual agent
   linkqual agent --bind 192.0.2.7 --max-pps 50000
+  linkqual agent --reflector-only --sessions senders.yaml
 """
 
 from __future__ import annotations
@@ -29,7 +33,14 @@ def run(
     bind: Annotated[
         str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [default: all]", **_DEFAULT)
     ] = "",
-    port: Annotated[int, typer.Option("--port", help="TCP port of the control channel; 0: any free one.")] = 4862,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            help="TCP port of the control channel [default: 4862], or UDP port of --reflector-only [default: 862]; 0: any free one.",
+            **_DEFAULT,
+        ),
+    ] = None,
     name: Annotated[
         str,
         typer.Option(
@@ -62,16 +73,29 @@ def run(
         int, typer.Option(help="Most bytes of one session, probes and throughput, both directions.")
     ] = 10**13,
     max_seconds: Annotated[int, typer.Option(help="Longest single test.")] = 24 * 3600,
+    reflector_only: Annotated[
+        bool, typer.Option("--reflector-only", help="Serve the foreign senders of --sessions and nobody else.")
+    ] = False,
+    sessions: Annotated[
+        Path | None,
+        typer.Option(
+            "--sessions", metavar="FILE", help="Who may send what, for --reflector-only (YAML; see README).", **_DEFAULT
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the pairing line and nothing else.")] = False,
 ) -> None:
     """Serve until Ctrl-C."""
+    if reflector_only or sessions is not None:
+        _reflect(reflector_only, sessions, bind, port)
+        return
     from linkqual.agent import server
     from linkqual.agent.config import AgentConfig, Caps
+    from linkqual.wire.control import DEFAULT_PORT
 
     server.run(
         AgentConfig(
             bind_address=bind,
-            port=port,
+            port=DEFAULT_PORT if port is None else port,
             token=token,
             directory=directory,
             ephemeral=ephemeral,
@@ -83,6 +107,30 @@ def run(
         log=_silent if quiet else _log,
         ready=_say_line if quiet else _ready,
     )
+
+
+def _reflect(reflector_only: bool, file: Path | None, bind: str, port: int | None) -> None:
+    """Serve the sessions of a file; what happens goes to standard output, line by line."""
+    from linkqual import provision
+    from linkqual.agent import foreign
+    from linkqual.cli.read import file_text
+    from linkqual.cli.signals import Gently
+
+    if not reflector_only or file is None:
+        raise UsageError(
+            "--reflector-only and --sessions go together",
+            "write: linkqual agent --reflector-only --sessions FILE.yaml",
+        )
+    sessions = provision.parse(file_text(file, "sessions file"), str(file))
+    with Gently() as ended:
+        foreign.serve(sessions, bind, foreign.PORT if port is None else port, _tell, ended)
+
+
+def _tell(line: str) -> None:
+    from linkqual.reports.inert import inert
+
+    typer.echo(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {inert(line)}")
+    sys.stdout.flush()
 
 
 def _ports(option: str, text: str) -> tuple[int, int]:

@@ -36,7 +36,6 @@ _SAMPLE_NS = 10_000_000  # between two looks at the drop counter
 _MOST_SAMPLES = 1000
 _MOST_BACKLOG = 64 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
 _ROWS_A_CHUNK = 4096
-_IDLE_NS = 5 * NS_PER_S  # without a new packet a foreign sender may start again
 _NOBODY = -1
 _OWNERS = 1 << 16  # replies whose TX stamps may be under way
 
@@ -76,7 +75,7 @@ class _Served:
         ):  # too short a packet shows no SSID: the first session's
             ssids = self.session.requests(batch.packets)["ssid"]
             mine &= (ssids == self.config.ssid) | (batch.lengths < self.session.shortest)
-        if not self.port or (self.config.foreign and utc_ns() - self.session.newest_ns > _IDLE_NS):
+        if not self.port or (self.config.foreign and utc_ns() - self.session.newest_ns > self.config.idle_ns):
             self._look_for_peer(batch, np.flatnonzero(mine))
         if self.port:
             mine &= batch.ports == self.port

@@ -14,13 +14,17 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.model import ClockState
 from linkqual.net.process import ANSWER, BITMAP, REPORT, ChildProcess, Json
 from linkqual.session.reflector import ARRIVAL, ReflectorSettings
+from linkqual.units import NS_PER_S
 from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
+from linkqual.wire.tlv_values import SyncSource
 
 LONGEST_PACKET = 9216  # jumbo frames
 
@@ -52,6 +56,7 @@ class ReflectorConfig:
     mark: bool = True
     reply_ecn: int | None = None  # of all replies; None: that of a request with Class of Service, else 0
     foreign: bool = False
+    idle_ns: int = 5 * NS_PER_S  # without a new packet, after which a foreign sender may start again
     clock_error_ns: int | None = None
     clock_synchronised: bool = False
     clock_source: int = 5  # RFC 8972 s5.4: 5 local, nothing disciplines it
@@ -75,6 +80,61 @@ class ReflectorConfig:
             reply_ecn=self.reply_ecn,
             started_ns=started_ns,
         )
+
+
+_CLOCK_SOURCES = {
+    "chrony": SyncSource.NTP,
+    "systemd-timesyncd": SyncSource.NTP,
+    "ntpd": SyncSource.NTP,
+    "ptp4l": SyncSource.PTP,
+    "phc2sys": SyncSource.PTP,
+    "none": SyncSource.LOCAL,
+}
+
+
+def of_clock(state: ClockState) -> dict[str, Any]:
+    """What a ReflectorConfig says of this host's clock."""
+    return {
+        "clock_error_ns": state.error_ns,
+        "clock_synchronised": state.synchronised,
+        "clock_source": int(_CLOCK_SOURCES.get(state.source, SyncSource.UNKNOWN)),
+    }
+
+
+class SharedReflector:
+    """The handle of one port that several foreign senders share; sessions are told apart by source, port and SSID, in this order."""
+
+    def __init__(self, process: ChildProcess) -> None:
+        self._process = process
+        self._final: Json | None = None
+        self.port: int = process.ready["port"]
+
+    @classmethod
+    def start(cls, configs: Sequence[ReflectorConfig]) -> SharedReflector:
+        """All with the bind address and port of the first one. Returns when it listens. Raises HostError."""
+        return cls(ChildProcess("reflector", {"sessions": [asdict(config) for config in configs]}))
+
+    def counters(self) -> Json:
+        """{"sessions": counters of each, as `ReflectorCounters`, "port": what belongs to none, and the socket's}."""
+        if self._final is not None:
+            return dict(self._final)
+        self._process.tell({"do": "counters"})
+        answer: Json = json.loads(self._process.expect(ANSWER))
+        return answer
+
+    def stop(self) -> Json:
+        """End it; the counters as they are then. Idempotent."""
+        if self._final is None:
+            self._process.tell({"do": "stop"})
+            try:
+                self._final = json.loads(self._process.expect(REPORT))["counters"]
+            finally:
+                self._process.close()
+        return self.counters()
+
+    def close(self) -> None:
+        """End it without asking for anything; idempotent."""
+        self._process.close()
 
 
 class Reflector:

@@ -78,11 +78,11 @@ class StampedSocket:
                 self._socket.bind(_resolve(bind or any_address, port)[1])
         except OSError as error:
             self.close()
-            hint = (
-                "choose another port, or 0 for any"
-                if error.errno == errno.EADDRINUSE
-                else "take an address of this host"
-            )
+            hints = {
+                errno.EADDRINUSE: "choose another port, or 0 for any",
+                errno.EACCES: "ports below 1024 need root or CAP_NET_BIND_SERVICE; or choose a higher one",
+            }
+            hint = hints.get(error.errno or 0, "take an address of this host")
             raise HostError(f"cannot bind UDP {bind or '*'} port {port}: {error.strerror}", hint=hint) from error
         if remote:
             self._connect(remote[1])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from linkqual.net.clock import utc_ns
-from linkqual.net.reflector import Reflector, ReflectorConfig
+from linkqual.net.reflector import Reflector, ReflectorConfig, SharedReflector
 from linkqual.session.reflector import ARRIVAL
 from linkqual.wire import tlv
 from linkqual.wire.stamp_auth import close, decode_reflector, encode_sender
@@ -195,6 +196,24 @@ def test_a_foreign_sender_may_begin_anywhere() -> None:
                 assert (reply.sender_sequence, reply.sequence) == (seq, at)
         assert len(near.ask(packet(3_000_000_002).encode())) == 44
         assert reflector.counters()["malformed"] == 1  # far out of sequence, and the sender was heard a moment ago
+
+
+def test_a_foreign_sender_may_start_again_after_a_silence() -> None:
+    config = ReflectorConfig(HERE, HERE, ssid=7, foreign=True, idle_ns=300_000_000)
+    reflector = SharedReflector.start([config])
+    try:
+        near, again = Near(reflector.port), Near(reflector.port)
+        assert [ReflectorPacket.decode(near.ask(packet(seq).encode())).sequence for seq in (500, 501)] == [0, 1]
+        again.socket.sendto(packet(3).encode(), again.target)
+        assert ReflectorPacket.decode(near.ask(packet(502).encode())).sequence == 2
+        assert reflector.counters()["port"]["wrong_ssid"] == 1
+        for other, seq in ((again, 3), (again, 1), (near, 900_000)):
+            time.sleep(0.35)
+            assert ReflectorPacket.decode(other.ask(packet(seq).encode())).sequence == 0
+        time.sleep(0.35)
+        assert ReflectorPacket.decode(near.ask(packet(900_001).encode())).sequence == 1  # a pause is no new start
+    finally:
+        reflector.close()
 
 
 # ---- sequences
