@@ -119,7 +119,7 @@ class ReflectorStream(Stream):
 
     def _notes(self, report: dict[str, Any], stamps: dict[str, str]) -> list[str]:
         kinds = {
-            STATEFUL: "it numbers its replies itself (stateful), so losses have a direction up to its last reply",
+            STATEFUL: "it counts what it receives (stateful, or by Direct Measurement), so losses have a direction up to its last reply",
             STATELESS: "it copies our numbers (stateless), so losses have no direction, nor have duplicates and reordering",
         }
         said = report.get("far_said", {})

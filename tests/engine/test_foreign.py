@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 import threading
@@ -15,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linkqual.model import Measurement, Step
+from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.probes import foreign
 from linkqual.probes import stamp as stamp_probe
-from linkqual.probes.bench import Bench, Reflector
+from linkqual.probes.bench import Bench
+from linkqual.probes.bench import Reflector as Foreign
 from linkqual.records import ABSENT, Fate, Records, empty_records
 from linkqual.session import attribution
 from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, UNTOLD, Numbers
@@ -206,7 +209,40 @@ def measured(port: int, packets: int = 300, **params: Any) -> Measurement:
     settings = {"rate_pps": 1000, "packet_bytes": 64, "timeout_ns": 2_000_000_000, "enough": packets, "fixed": True}
     span = packets * 1_000_000 + 10**9
     step = Step("stamp", "stamp", settings | params, packets=packets, duration_ns=span, expected_ns=span)
-    return stamp_probe.measure(step, Bench("127.0.0.1", "127.0.0.1", reflector=Reflector(port)))
+    return stamp_probe.measure(step, Bench("127.0.0.1", "127.0.0.1", reflector=Foreign(port)))
+
+
+class Relay:
+    """Passes packets between one sender and a reflector, but for the how many-th of either way it is told to lose."""
+
+    def __init__(self, port: int, deaf_to: frozenset[int], mute_on: frozenset[int]) -> None:
+        self.near, self.far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        self.near.bind(("127.0.0.1", 0))
+        self.far.connect(("127.0.0.1", port))
+        self.port, self.lose = self.near.getsockname()[1], (deaf_to, mute_on)
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self.pass_on, daemon=True)
+
+    def __enter__(self) -> Relay:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ending.set()
+        self.thread.join()
+        self.near.close()
+        self.far.close()
+
+    def pass_on(self) -> None:
+        counts, sender = [0, 0], None
+        while not self.ending.is_set():
+            for one in select.select([self.near, self.far], [], [], 0.05)[0]:
+                way = one is self.far
+                data, peer = one.recvfrom(9000)
+                sender = sender if way else peer
+                number, counts[way] = counts[way], counts[way] + 1
+                if number not in self.lose[way]:
+                    self.near.sendto(data, sender) if way else self.far.send(data)
 
 
 THERE, BACK = frozenset({10, 11, 12, 100, 250}), frozenset({30, 200, 201, 299})
@@ -245,6 +281,22 @@ def test_a_stateless_reflector_knows_no_directions() -> None:
     assert "stamps in PTP format" in notes
     assert summary.round_trip_delay.minimum is not None
     assert 0 < summary.round_trip_delay.minimum < 50_000_000
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("packet_bytes", [64, 88])
+def test_our_own_reflector_without_state_tells_directions_by_direct_measurement_alone(packet_bytes: int) -> None:
+    """Without room for the TLV it tells none."""
+    config = ReflectorConfig("127.0.0.1", "127.0.0.1", ssid=None, stateless=True, foreign=True)
+    back = frozenset({20, 150, 151, 270})  # of the replies, which are fewer by what was lost on the way there
+    with Reflector.start(config) as ours, Relay(ours.port, THERE, back) as way:
+        found = measured(way.port, packet_bytes=packet_bytes)
+    assert found.stamp is not None
+    summary = found.stamp.summary
+    assert summary.received == 300 - len(THERE) - len(back)
+    lost = (len(THERE), len(back), 0) if packet_bytes == 88 else (0, 0, len(THERE) + len(back))
+    assert (summary.lost_forward, summary.lost_reverse, summary.lost) == lost
+    assert found.conditions.far.stamps["T2"] == "user"  # as it says itself: by software
 
 
 @pytest.mark.loopback
