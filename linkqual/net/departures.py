@@ -46,7 +46,7 @@ class Departures:
         self._push(first, len(intended_ns), utc_ns)
 
     def _fill(self, first: int, count: int, utc_ns: int) -> None:
-        self._sequences[:count] = np.arange(first, first + count) & 0xFFFF_FFFF
+        self._sequences[:count] = np.arange(first, first + count)  # modulo 2^32 by the width of the field
         self._times[:count] = ntp_from_ns(utc_ns)
 
     def _push(self, first: int, count: int, utc_ns: int) -> None:

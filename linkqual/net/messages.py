@@ -35,6 +35,7 @@ for _name, _arguments in {
         getattr(_libc, _name).argtypes = _arguments
 
 MSG_ERRQUEUE = 0x2000
+_DONT_WAIT, _NO_SIGNAL = int(socket.MSG_DONTWAIT), int(socket.MSG_NOSIGNAL)  # an IntFlag is slow in a loop
 NAME_BYTES = 28  # the longer of sockaddr_in (16) and sockaddr_in6
 CONTROL_BYTES = 192
 MESSAGE_BYTES = 64
@@ -82,6 +83,8 @@ class MessageBlock:
         self.flags = self._headers["flags"]
         self.name_lengths = self._headers["namelen"]
         self.control_lengths = self._headers["controllen"]
+        self.longs: Longs = self.control.view(np.int64)  # of the control data
+        self._prepared = False  # every row's control data is an id, of which the number alone changes
 
     def receive(self, descriptor: int, flags: int = 0) -> int:
         """Take what is there without waiting, at most `count`; 0: nothing. Raises OSError for anything but "nothing there"."""
@@ -90,7 +93,8 @@ class MessageBlock:
             self.name_lengths[:] = NAME_BYTES
         if self._controlled:
             self.control_lengths[:] = CONTROL_BYTES
-        got: int = _libc.recvmmsg(descriptor, self._address, self.count, flags | socket.MSG_DONTWAIT, None)
+            self._prepared = False
+        got: int = _libc.recvmmsg(descriptor, self._address, self.count, flags | _DONT_WAIT, None)
         if got >= 0:
             return got
         number = ctypes.get_errno()
@@ -120,19 +124,25 @@ class MessageBlock:
     def prepare_replies(self, first: int, stop: int) -> None:
         """Received messages [first, stop) go back as long as they came, to the names they came from, without control data."""
         self.sizes[first:stop] = self.lengths[first:stop]
-        self.control_lengths[first:stop] = 0
+        self.without_numbers(first, stop)
 
     def number(self, first: int, numbers: Longs) -> None:
         """The TX stamps of messages from `first` on shall carry these ids (modulo 2^32); Linux 6.13, else EINVAL on sending."""
-        rows = slice(first, first + len(numbers))
-        longs = self.control[rows].view(np.int64)
-        longs[:, 0], longs[:, 1], longs[:, 2] = _ID_MESSAGE_LENGTH, _ID_HEAD, numbers & 0xFFFF_FFFF
-        self.control_lengths[rows] = _ID_MESSAGE_SPACE
+        if not self._prepared:
+            self.longs[:, 0], self.longs[:, 1] = _ID_MESSAGE_LENGTH, _ID_HEAD
+            self.control_lengths[:] = _ID_MESSAGE_SPACE
+            self._prepared = True
+        self.longs[first : first + len(numbers), 2] = numbers  # the kernel reads the low half
+
+    def without_numbers(self, first: int, stop: int) -> None:
+        """Messages [first, stop) carry no control data: the kernel counts."""
+        self.control_lengths[first:stop] = 0
+        self._prepared = False
 
     def send(self, descriptor: int, first: int, stop: int) -> tuple[int, int]:
         """Hand over messages [first, stop) without waiting: (how many the kernel took, errno of the one it refused or 0)."""
         taken: int = _libc.sendmmsg(
-            descriptor, self._address + first * MESSAGE_BYTES, stop - first, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+            descriptor, self._address + first * MESSAGE_BYTES, stop - first, _DONT_WAIT | _NO_SIGNAL
         )
         if taken < 0:
             return 0, ctypes.get_errno()
@@ -162,7 +172,7 @@ def received_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Octets, 
 
     A message without a stamp (the kernel switches stamping on a moment after the socket asked) has ABSENT, without TTL or TOS 0.
     """
-    longs = block.control[:count].view(np.int64)
+    longs = block.longs[:count]
     stamps = longs[:, 2] * NS_PER_S + longs[:, 3]
     ttl = block.control[:count, _TTL_AT].copy()
     tos = block.control[:count, _TOS_AT].copy()
@@ -182,7 +192,7 @@ def received_ancillary(block: MessageBlock, count: int) -> tuple[Longs, Octets, 
 
 def received_card(block: MessageBlock, count: int) -> Longs:
     """RX stamps of the network card on its own clock, ns, shape (count,), of received messages; ABSENT where there is none."""
-    longs = block.control[:count].view(np.int64)
+    longs = block.longs[:count]
     stamps = longs[:, _CARD_AT] * NS_PER_S + longs[:, _CARD_AT + 1]
     return np.where((longs[:, 1] == _STAMP_HEAD) & (stamps != 0), stamps, ABSENT)
 
@@ -203,7 +213,7 @@ _NONE = np.empty(0, np.int64)
 def error_ancillary(block: MessageBlock, count: int, *, card: bool = False) -> SentStamps:
     """Of messages from the error queue. `card`: the socket asked for stamps of the network card too; each has a message of its own."""
     control = block.control[:count]
-    longs = control.view(np.int64)
+    longs = block.longs[:count]
     usual = (longs[:, 1] == _STAMP_HEAD) & ((longs[:, 9] == _ERROR_HEADS[0]) | (longs[:, 9] == _ERROR_HEADS[1]))
     usual &= control[:, _ERROR_AT + 4] == _ORIGIN_TIMESTAMPING
     usual &= block.control_lengths[:count] >= _ERROR_AT + 16

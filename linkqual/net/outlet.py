@@ -60,7 +60,7 @@ class Outlet:
         if self._numbers.explicit:
             block.number(first, np.arange(number, number + stop - first))
         else:
-            block.control_lengths[first:stop] = 0
+            block.without_numbers(first, stop)
 
     def _insist(self, block: MessageBlock, at: int, stop: int, number: int, refusal: int) -> list[int]:
         """The message `at` was refused; errno 0: not the first of its call, the reason was not told."""

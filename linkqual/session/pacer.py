@@ -47,7 +47,7 @@ class Periodic:
     def offsets_ns(self, first: int, count: int) -> Offsets:
         """See Pacer. Products stay below 2^63 up to 9e12 packets."""
         index = np.arange(first, first + count, dtype=np.int64)
-        return index * self._whole + index * self._rest // self._denominator
+        return index * self._whole + index * self._rest // self._denominator if self._rest else index * self._whole
 
     def due(self, elapsed_ns: int, sent: int, limit: int) -> int:
         """See Pacer: the number of i with floor(i * interval) <= elapsed is ceil((elapsed + 1) / interval)."""

@@ -142,10 +142,11 @@ class SenderSession:
         mine = (seqs >= self._ring.head) & (seqs < self.next_seq)
         if not mine.all():
             seqs, sent_ns = seqs[mine], sent_ns[mine]
-        plausible = np.abs(sent_ns - self._column["sent_ns"][self._ring.at(seqs)]) < _MOST_TX_DELAY_NS
+        rows = self._ring.at(seqs)
+        plausible = np.abs(sent_ns - self._column["sent_ns"][rows]) < _MOST_TX_DELAY_NS
         if not plausible.all():
             seqs, sent_ns = seqs[plausible], sent_ns[plausible]
-        rows = self._ring.at(seqs)
+            rows = self._ring.at(seqs)
         self._column["sent_ns"][rows] = sent_ns
         self._column["stamps"][rows] |= _T1
         if self.settings.one_way and len(seqs):
@@ -218,7 +219,9 @@ class SenderSession:
         since = self._ring.since[rows]
         if now_ns - int(since.min()) > timeout:
             residence = np.clip(instants[1] - instants[0], 0, timeout)
-            unread = np.maximum(utc_ns - replies.arrived_ns, 0)  # less than nothing: the wall clock was set back meanwhile
+            unread = np.maximum(
+                utc_ns - replies.arrived_ns, 0
+            )  # less than nothing: the wall clock was set back meanwhile
             new &= now_ns - unread - since - residence <= timeout
         if not isinstance(rows, slice) and not (seqs[1:] > seqs[:-1]).all():
             firsts = np.zeros(len(seqs), np.bool_)
