@@ -10,7 +10,7 @@ import pytest
 from linkqual import doctor
 from linkqual.doctor import Check, Mend, State, describe, examine, ready
 from linkqual.model import ClockState
-from linkqual.net import abilities, host
+from linkqual.net import abilities, clock_state, host
 
 EVERYTHING = frozenset({"veth", "tbf", "nft", "tun"})
 GOOD_CLOCK = ClockState("chrony", True, 200_000, "")
@@ -20,7 +20,7 @@ GOOD_CLOCK = ClockState("chrony", True, 200_000, "")
 def healthy(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A host on which everything works; a test takes one thing away."""
     monkeypatch.setattr(host, "iperf3_version", lambda: "3.20")
-    monkeypatch.setattr(host, "clock_state", lambda: GOOD_CLOCK)
+    monkeypatch.setattr(clock_state, "clock_state", lambda: GOOD_CLOCK)
     monkeypatch.setattr(doctor.shutil, "which", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(abilities, "namespaces", lambda: (True, EVERYTHING))
     monkeypatch.setattr(abilities, "raw_sockets", lambda: True)
@@ -126,7 +126,7 @@ def test_a_missing_kernel_module_is_named(healthy: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_clocks(healthy: pytest.MonkeyPatch, state: ClockState, expected: State, said: str) -> None:
-    healthy.setattr(host, "clock_state", lambda: state)
+    healthy.setattr(clock_state, "clock_state", lambda: state)
     check = look("clock")
     assert check.state is expected
     assert said in check.means

@@ -1,4 +1,4 @@
-"""What the host says of itself: clock, versions."""
+"""What the host says of itself: versions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from linkqual import __version__
-from linkqual.model import ClockState
 from linkqual.net import host
-
-CHRONY = "A29FC801,ntp.example,3,1796022000.1,{offset},0.0001,0.0002,1.0,0.0,0.1,{delay},{dispersion},64.2,{leap}\n"
 
 
 @pytest.fixture
@@ -29,41 +26,6 @@ def script(folder: Path, name: str, body: str) -> None:
     file = folder / name
     file.write_text(f"#!/bin/sh\n{body}\n")
     file.chmod(0o755)
-
-
-# ---- clock
-
-
-def test_chrony_states_offset_and_root_distance() -> None:
-    line = CHRONY.format(offset="-0.000012", delay="0.0123", dispersion="0.0004", leap="Normal")
-    assert host.read_chrony(line) == ClockState("chrony", True, 6_562_000, "ntp.example, stratum 3, leap Normal")
-
-
-def test_chrony_out_of_step_states_no_bound() -> None:
-    state = host.read_chrony(CHRONY.format(offset="0", delay="1.0", dispersion="1.0", leap="Not synchronised"))
-    assert state is not None
-    assert not state.synchronised
-    assert state.error_ns is None
-
-
-@pytest.mark.parametrize("line", ["", "506 Cannot talk to daemon\n", "a,b,c,d,e,f,g,h,i,j,k,l,m,n\n", "1,2\n"])
-def test_what_is_no_answer_of_chrony(line: str) -> None:
-    assert host.read_chrony(line) is None
-
-
-def test_chrony_is_asked_where_it_runs(programs: Path) -> None:
-    line = CHRONY.format(offset="0.0005", delay="0", dispersion="0", leap="Normal").strip()
-    script(programs, "chronyc", f"echo '{line}'")
-    assert host.clock_state() == ClockState("chrony", True, 500_000, "ntp.example, stratum 3, leap Normal")
-
-
-@pytest.mark.parametrize("body", ["echo '506 Cannot talk to daemon'; exit 1", "echo nonsense", "exit 0"])
-def test_without_a_daemon_the_kernel_is_asked(programs: Path, body: str) -> None:
-    script(programs, "chronyc", body)
-    state = host.clock_state()
-    assert state.source != "chrony"
-    assert state.detail
-    assert state.synchronised or state.error_ns is None
 
 
 # ---- versions
