@@ -7,7 +7,7 @@ integrity check (I). Floor 2, pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -113,18 +113,21 @@ class Tails:
         }
 
 
+_READERS: dict[Type, Callable[[bytes], ClassOfService | DirectMeasurement | TimestampInformation]] = {
+    Type.CLASS_OF_SERVICE: ClassOfService.decode,
+    Type.DIRECT_MEASUREMENT: DirectMeasurement.decode,
+    Type.TIMESTAMP_INFORMATION: TimestampInformation.decode,
+}
+
+
 def _read(kind: Type, value: bytes | None) -> dict[str, Json]:
     if value is None:
         return {}
     try:
         if kind is Type.LOCATION:
             return _location(Location.decode(value))
-        reader = {
-            Type.CLASS_OF_SERVICE: ClassOfService,
-            Type.DIRECT_MEASUREMENT: DirectMeasurement,
-            Type.TIMESTAMP_INFORMATION: TimestampInformation,
-        }[kind]
-        return {name: figure for name, figure in asdict(reader.decode(value)).items() if isinstance(figure, int)}
+        figures = asdict(_READERS[kind](value))
+        return {name: figure for name, figure in figures.items() if isinstance(figure, int)}
     except WireError as error:
         return {"unreadable": error.message}
 
