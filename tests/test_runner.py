@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from linkqual import runner, store
+from linkqual import document, runner, store
 from linkqual.errors import PeerError
-from linkqual.model import Link, Measurement, Outcome, Plan, Profile, Qualification, Step
+from linkqual.model import (
+    Conditions,
+    EndConditions,
+    Link,
+    Measurement,
+    Outcome,
+    Pacing,
+    Plan,
+    Profile,
+    Qualification,
+    Step,
+)
 from linkqual.net import host
 from linkqual.probes.bench import Bench
+from linkqual.recount import recounted
 from linkqual.rejudge import rejudge
+from linkqual.stats.pacing import Audit
+from linkqual.stats.summary import Summarizer
 
 from .rules.test_clocks import GOOD, JITTER, between_clocks, measured
 
@@ -86,3 +102,62 @@ def test_a_stored_run_judged_again_still_says_that_this_host_was_too_busy(tmp_pa
     done = rejudge(tmp_path, stored, profile, stored.plan.link)
     assert done.verdict is not None
     assert any("too busy" in note.sentence for note in done.verdict.notes)
+
+
+class DroppingFarEnd(FarEnd):
+    """An agent whose host drops packets while the step runs, and says when it saw that."""
+
+    asked = 0
+
+    def call(self, name: str) -> dict[str, Any]:
+        self.asked += 1
+        later = {"drop_times": [[17, "UdpRcvbufErrors", 30], [19, "softnet_dropped", 2]]} if self.asked > 1 else {}
+        risen = {"UdpRcvbufErrors": 30, "softnet_dropped": 2} if self.asked > 1 else {}
+        before = {"UdpRcvbufErrors": 100, "softnet_dropped": 0, "eth0:rx_fifo": 4}
+        drops = {key: count + risen.get(key, 0) for key, count in before.items()}
+        return super().call(name) | {"drops": drops, "of_a_later_version": 1} | later
+
+
+def test_both_hosts_are_watched_while_a_step_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = iter([{"UdpRcvbufErrors": 5, "lo:tx_dropped": 1}, {"UdpRcvbufErrors": 12, "lo:tx_dropped": 1}])
+    monkeypatch.setattr("linkqual.net.drops.counters", lambda _interfaces: next(counters))
+    step = Step("stamp", "stamp")
+    mine = Conditions(
+        near=EndConditions(drops={"socket_drops": 7}, counters={"sent": 9}),
+        far=EndConditions(drops={"socket_drops": 30}, drop_times=((18, "socket_drops", 30),)),
+    )
+    probe = SimpleNamespace(measure=lambda step, _bench: Measurement(step, 0, 1, conditions=mine))
+    monkeypatch.setattr(runner, "PROBES", {"stamp": probe})
+    request = runner.Request(Profile("p", "", "", (), {}), Plan("p", (step,), (), Link()), "far")
+    bench = Bench("198.51.100.2", control=DroppingFarEnd("another host's"))  # type: ignore[arg-type]
+    done = runner.qualify(request, bench, store.Run(tmp_path / "run"), interrupted=lambda: "")
+    near, far = done.measurements[0].conditions.near, done.measurements[0].conditions.far
+    assert near.drops == {"UdpRcvbufErrors": 7, "socket_drops": 7}
+    assert [(name, by) for _, name, by in near.drop_times] == [("UdpRcvbufErrors", 7)]
+    assert near.counters == {"sent": 9}
+    assert far.drops == {"UdpRcvbufErrors": 30, "softnet_dropped": 2, "socket_drops": 30}
+    assert far.drop_times == ((17, "UdpRcvbufErrors", 30), (18, "socket_drops", 30), (19, "softnet_dropped", 2))
+    assert document.load(document.dump(done)) == done
+
+
+def test_the_audit_of_the_pacing_is_found_again_in_the_stored_packets(tmp_path: Path) -> None:
+    rows = between_clocks(GOOD, 0.0)
+    rows["intended_ns"] = rows["sent_ns"] - 30_000
+    rows["sent_ns"][400:600] = rows["sent_ns"][600] + 2_000 * np.arange(200)
+    rows["sent_ns"][600:603] = rows["sent_ns"][599] + 2_000 * np.arange(1, 4)
+    step = Step("stamp", "stamp", {"rate_pps": 100, "max_burst": 150})
+    summarizer = Summarizer(JITTER, audit=Audit.of(step.params))
+    summarizer.add(rows)
+    run = store.Run(tmp_path / "run")
+    writer = run.save_packets("stamp")
+    writer.write(rows)
+    writer.close()
+    taken = measured(rows)
+    assert taken.stamp is not None
+    stored = replace(
+        taken, step=step, stamp=replace(taken.stamp, summary=replace(taken.stamp.summary, pacing=Pacing()))
+    )
+    again = recounted(tmp_path / "run", stored, JITTER)
+    assert again.stamp is not None
+    assert again.stamp.summary.pacing == summarizer.summary().pacing
+    assert again.stamp.summary.pacing.beyond == 1
