@@ -364,6 +364,7 @@ class HostFloor:
     rtt_p99_ns: int | None = None
     rtt_max_ns: int | None = None
     rate_pps: float = 0.0
+    stamps: str = ""  # where T1 of these probes came from, as in `EndConditions.stamps`
     why_not: str = ""  # not measured
 
 

@@ -1,5 +1,6 @@
 """What every test may rely on."""
 
+import os
 import signal
 
 from hypothesis import settings
@@ -7,6 +8,9 @@ from hypothesis import settings
 # A job that a plain shell starts in the background ignores SIGINT, and so would every program the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Runs of `linkqual test` are many and calibrate for a second each: only the tests of calibration do (they ask for it by the option).
+os.environ.setdefault("LINKQUAL_CALIBRATION", "0")
 
 # No timed assertion on a shared machine; thirty examples a law in every run, more where a law asks for them itself.
 settings.register_profile("linkqual", deadline=None, max_examples=30)

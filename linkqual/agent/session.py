@@ -3,6 +3,7 @@
 | request | answer |
 | --- | --- |
 | `host` | EndConditions of this host as an object (drop counters absolute, `drop_times` since the last such request), `boot_id`, `realtime_ahead_ns` (wall clock less monotonic), `iperf3` (its version or null) |
+| `calibrate` | a model.HostFloor as an object: what this host adds by itself, measured now, before any probe; once a session |
 | `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted; `key` (32 octets, hexadecimal) of an authenticated one |
 | `stamp.counters` | `counters`: name -> count |
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector; refused (`forgotten`) for packets too long ago |
@@ -61,6 +62,7 @@ class Session:
         self._until: dict[str, float] = {}  # what runs for it, and the loop time until which it may
         self._working: set[asyncio.Future[Json]] = set()
         self._closed = False
+        self._calibrated = False
 
     @property
     def patience_s(self) -> float:
@@ -126,6 +128,16 @@ class Session:
             }
 
         return await self._run(look)
+
+    async def _calibrate(self) -> dict[str, Json]:
+        from linkqual import calibration
+
+        if self._calibrated or self._reflector is not None:
+            raise PeerError(
+                "this session has measured its host already, or is measuring a line", "ask first and once", "state"
+            )
+        self._calibrated = True
+        return asdict(await self._run(calibration.floor))
 
     async def _stamp_open(
         self,
@@ -265,6 +277,7 @@ class Session:
 
     _SERVED: dict[str, Callable[..., Awaitable[dict[str, Json]]]] = {  # noqa: RUF012  a table of methods
         "host": _host,
+        "calibrate": _calibrate,
         "stamp.open": _stamp_open,
         "stamp.counters": _stamp_counters,
         "stamp.arrived": _stamp_arrived,

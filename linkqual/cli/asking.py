@@ -39,6 +39,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 _MEASURING: dict[str, tuple[Any, Any]] = {
     "output": (options.Folder, None),
     "zone": (options.Zone, "UTC"),
+    "calibration": (options.Calibration, True),
 }
 
 

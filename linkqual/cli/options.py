@@ -37,6 +37,14 @@ Folder = Annotated[
 Zone = Annotated[
     str, typer.Option("--zone", metavar="ZONE", help="IANA time zone shown beside UTC, such as Europe/Berlin.")
 ]
+Calibration = Annotated[
+    bool,
+    typer.Option(
+        "--calibration/--no-calibration",
+        envvar="LINKQUAL_CALIBRATION",
+        help="First measure for a second what each host adds by itself.",
+    ),
+]
 Token = Annotated[
     str | None,
     typer.Option(

@@ -25,7 +25,8 @@ from linkqual.model import Outcome
 if TYPE_CHECKING:
     from linkqual.cli.reflecting import Foreign
     from linkqual.lab.line import Line
-    from linkqual.model import Link, Plan, Profile, Qualification
+    from linkqual.live import Live
+    from linkqual.model import HostFloor, Link, Plan, Profile, Qualification
     from linkqual.net.control import Control
     from linkqual.plan import PlanOptions
     from linkqual.probes.bench import Reflector
@@ -67,6 +68,7 @@ class Asked:
     output: Path | None = None
     zone: str = "UTC"
     as_json: bool = False
+    calibration: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,7 @@ def _measure(
         prepared.profile, plan, ends.name, prepared.line.name if prepared.line else None, asked.zone, judged
     )
     with Gently() as interrupted, Live(sys.stderr) as live:
+        near_floor, far_floor = _floors(ends.control, live, interrupted) if asked.calibration else (None, None)
         bench = Bench(
             peer_address=ends.peer_address,
             near_address=ends.near_address,
@@ -263,6 +266,8 @@ def _measure(
             objectives=plan.objectives,
             link=plan.link,
             family_size=family_size(plan.objectives),
+            near_floor=near_floor,
+            far_floor=far_floor,
             save_raw=run.save_raw,
             save_packets=run.save_packets,
             progress=live.update,
@@ -275,6 +280,15 @@ def _measure(
         report = _write_report(done, run) if judged else None
     tell(done, as_json=asked.as_json, files=[run.folder / store.DOCUMENT, *([report] if report else [])])
     return exit_code(done, interrupted.signal)
+
+
+def _floors(control: Control | None, live: Live, interrupted: Gently) -> tuple[HostFloor, HostFloor | None]:
+    from linkqual import calibration
+
+    live.phase("calibration: what the hosts add by themselves")
+    floors = calibration.of_both_ends(control, lambda: bool(interrupted()))
+    live.say(f"  {calibration.words(floors[0])}")
+    return floors
 
 
 def _write_report(done: Qualification, run: Run) -> Path:

@@ -117,6 +117,7 @@ Argument = Integer | Number | Text | Integers | Truth | Choice
 REQUESTS: dict[str, dict[str, Argument]] = {
     "hello": {"protocols": Integers(16), "version": Text(64), "nonce": Text(64), "proof": Text(64)},
     "host": {},
+    "calibrate": {},
     "stamp.open": {
         "rate_pps": Integer(1, 100_000_000),
         "packet_bytes": Integer(44, 65507),  # UDP payload, RFC 8762
