@@ -32,7 +32,7 @@ from linkqual.session.sender import SETTLED_AT_ONCE, SenderSession
 from linkqual.session.tails import Tails, requests
 from linkqual.stats.histogram import LogLinear
 from linkqual.units import NS_PER_S
-from linkqual.wire.stamp import Mode, request_template
+from linkqual.wire.stamp import request_template
 from linkqual.wire.timestamp import ErrorEstimate
 
 _LEAD_NS = 3_000_000  # from "ready" to the first packet
@@ -75,9 +75,7 @@ class _Drive:
         self._window = config.window or self._buffered_window()
         templates = self._templates()
         key = bytes.fromhex(config.key)
-        tails = (
-            Tails(templates[0].tobytes(), Mode.AUTHENTICATED if key else Mode.UNAUTHENTICATED) if config.tlvs else None
-        )
+        tails = Tails(templates[0].tobytes(), config.mode) if config.tlvs else None
         self._card = card_of(self._socket.peer)
         if self._card is not None and self._card.worth_asking:
             self._socket.stamp_by_card()
@@ -87,9 +85,9 @@ class _Drive:
         if config.mix or key or config.tlvs:
             mix = Mix(config.mix, config.seed) if config.mix else None
             self._departures = ElaborateDepartures(
-                self._outlet, self._session, templates, mix=mix, key=key, tails=tails
+                self._outlet, self._session, templates, mix=mix, key=key, tails=tails, filled_bytes=config.filled_bytes
             )
-        self._common_bytes = len(templates[0]) if config.mix and not key else 0
+        self._common_bytes = config.filled_bytes if config.mix else 0
         self._block = MessageBlock(_READ_BATCH, -(-config.packet_bytes // 64) * 64 + 64)
         self._pacer = pacer(config.schedule, config.rate_pps, config.seed)
         self._single = 0 < config.rate_pps <= _SINGLE_PPS
@@ -126,14 +124,14 @@ class _Drive:
         return [
             request_template(
                 size,
-                mode=Mode.AUTHENTICATED if config.key else Mode.UNAUTHENTICATED,
+                mode=config.mode,
                 ssid=config.ssid,
                 error=ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised),
                 follow_up=config.follow_up,
                 tlvs=requests(config.tlvs, config.dscp),
                 padding=padding,
             )
-            for size in sorted({size for size, _ in config.mix} or {config.packet_bytes})
+            for size in config.sizes
         ]
 
     def _buffered_window(self) -> int:

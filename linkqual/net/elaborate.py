@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.net.departures import BATCH, Departures
+from linkqual.net.departures import Departures
 from linkqual.net.messages import Longs
 from linkqual.net.outlet import Outlet
 from linkqual.session.mix import Mix
@@ -19,7 +19,10 @@ from linkqual.wire.tlv import Type
 
 
 class ElaborateDepartures(Departures):
-    """`templates`: one request of each size of `mix`, ascending; one alone without a mix. Every packet leaves through a block."""
+    """`templates`: one request of each size of `mix`, ascending; one alone without a mix. `filled_bytes`: from there on all is padding.
+
+    Every packet leaves through a block.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,7 @@ class ElaborateDepartures(Departures):
         mix: Mix | None = None,
         key: bytes = b"",
         tails: Tails | None = None,
+        filled_bytes: int,
     ) -> None:
         largest = templates[-1]
         super().__init__(outlet, session, largest)
@@ -37,7 +41,7 @@ class ElaborateDepartures(Departures):
         self._templates = np.zeros((len(templates), len(largest)), np.uint8)
         for row, template in enumerate(templates):
             self._templates[row, : len(template)] = template
-        self._mix, self._key = mix, key
+        self._mix, self._key, self._filled = mix, key, filled_bytes
         rows = stamp.sender_rows(self._block.payload, Mode.AUTHENTICATED if key else Mode.UNAUTHENTICATED)
         self._sequences, self._times = rows["sequence"], rows["timestamp"]
         self._first_seq = session.next_seq
@@ -52,33 +56,20 @@ class ElaborateDepartures(Departures):
 
     def send_batch(self, intended_ns: Longs, utc_ns: int, now_ns: int) -> None:
         """See Departures."""
-        sizes = None if self._mix is None else self._lengths[self._kinds(self._session.next_seq, len(intended_ns))]
+        kinds = None if self._mix is None else self._mix.kinds(self._session.next_seq, len(intended_ns))
+        sizes = None if kinds is None else self._lengths[kinds]
         first = self._session.depart(intended_ns, utc_ns, now_ns, sizes)
         self._push(first, len(intended_ns), utc_ns)
 
-    def _kinds(self, first: int, count: int) -> npt.NDArray[np.int64]:
-        return self._mix.kinds(first, count) if self._mix is not None else np.zeros(count, np.int64)
-
     def _fill(self, first: int, count: int, utc_ns: int) -> None:
         payload = self._block.payload[:count]
-        kinds = self._kinds(first, count)
         if self._mix is not None:
+            kinds = self._mix.kinds(first, count)
             payload[:] = self._templates[kinds]
             self._block.sizes[:count] = self._lengths[kinds]
         super()._fill(first, count, utc_ns)
         if self._counts is not None:  # S_TxC (RFC 8972 s4.5): packets sent, this one too
             self._counts[:count] = np.arange(first, first + count) - self._first_seq + 1
         if self._key:
-            self._sign(payload, kinds)
-
-    def _sign(self, payload: npt.NDArray[np.uint8], kinds: npt.NDArray[np.int64]) -> None:
-        """The TLVs of each size by themselves: where a tail ends is known from the length alone."""
-        for kind in np.unique(kinds):
-            rows = np.flatnonzero(kinds == kind)
-            packets = payload[rows, : self._lengths[kind]]
-            stamp_auth.sign_tlvs(packets, self._key)
-            stamp_auth.sign(packets, self._key)
-            payload[rows, : self._lengths[kind]] = packets
-
-
-__all__ = ["BATCH", "ElaborateDepartures"]
+            stamp_auth.sign_tlvs(payload[:, : self._filled], self._key)
+            stamp_auth.sign(payload, self._key)

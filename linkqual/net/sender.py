@@ -24,6 +24,7 @@ from linkqual.session import tails
 from linkqual.session.pacer import SCHEDULES
 from linkqual.session.sender import SenderSettings
 from linkqual.units import NS_PER_S
+from linkqual.wire.stamp import Mode
 
 CHUNK_HEAD = struct.Struct("<q")  # packets sent so far
 _LINGER_NS = 20_000_000
@@ -82,12 +83,32 @@ class SenderConfig:
                 f"{self.rate_pps:g} packets a second with a timeout of {self.timeout_ns / NS_PER_S:g} s: too many in flight",
                 hint="lower the rate or the timeout",
             )
-        if self.mix and max(size for size, _ in self.mix) != self.packet_bytes:
+        if self.sizes[-1] != self.packet_bytes:
             raise UsageError(
                 f"packets of {self.packet_bytes} B are not the largest of the mix", hint="give its largest"
             )
-        tails.requests(self.tlvs, self.dscp)
+        if self.mix and self.sizes[0] < self.filled_bytes:
+            raise UsageError(
+                f"packets of {self.sizes[0]} B have no room for what those of every size carry",
+                hint=f"let the smallest have {self.filled_bytes} B",
+            )
         return self
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of packets, ascending."""
+        return sorted({size for size, _ in self.mix} or {self.packet_bytes})
+
+    @property
+    def mode(self) -> Mode:
+        """Which packet format."""
+        return Mode.AUTHENTICATED if self.key else Mode.UNAUTHENTICATED
+
+    @property
+    def filled_bytes(self) -> int:
+        """Octets that are filled in, signed and read, alike in packets of every size; what follows is padding."""
+        filled = tails.least_bytes(self.mode, self.tlvs, self.follow_up)
+        return filled if self.mix or self.packet_bytes >= filled else int(self.mode)
 
     @property
     def grace(self) -> int:

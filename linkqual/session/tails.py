@@ -27,6 +27,7 @@ ASKABLE = {
     "timestamp_information": Type.TIMESTAMP_INFORMATION,
 }
 FOREIGN_ASKS = ("direct_measurement", "timestamp_information")  # of a reflector that nobody can be asked about
+_FOLLOW_UP_BYTES = tlv.HEADER_BYTES + 16
 
 Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -47,9 +48,12 @@ def requests(names: Sequence[str], dscp: int) -> tuple[Tlv, ...]:
     return tuple(Tlv(ASKABLE[name], made[ASKABLE[name]]()) for name in dict.fromkeys(names))
 
 
-def least_bytes(mode: Mode, names: Sequence[str]) -> int:
-    """Octets of the smallest packet that asks for these and for Follow-Up Telemetry."""
-    return mode.follow_up_bytes + tlv.total_bytes(requests(names, 0))
+def least_bytes(mode: Mode, names: Sequence[str], follow_up: bool = True) -> int:
+    """Octets of the smallest packet that asks for these and for Follow-Up Telemetry: where padding begins in longer ones."""
+    if not follow_up and not names:
+        return int(mode)
+    spared = 0 if follow_up else _FOLLOW_UP_BYTES
+    return mode.follow_up_bytes - spared + tlv.total_bytes(requests(names, 0))
 
 
 class Tails:
