@@ -84,13 +84,14 @@ def _bursts(rows: Records, interval_ns: float, most: int) -> Pacing:
     fast = _fast(sizes, spans, interval_ns)
     beyond = fast & (sizes > most)
     inner = np.where(fast, sizes, 0)[1:-1]
+    counts: dict[str, Any] = dict(zip(_LOST, _lost(rows["fate"][np.repeat(beyond, sizes)]), strict=True))
     return Pacing(
         interval_ns,
         most,
         bursts=len(sizes),
         longest=burst(int(np.argmax(inner)) + 1) if inner.any() else Burst(),
         beyond=int(beyond.sum()),
-        **dict(zip(_LOST, _lost(rows["fate"][np.repeat(beyond, sizes)]), strict=True)),
+        **counts,
         first=burst(0),
         last=burst(len(sizes) - 1),
         first_intended_ns=int(wanted[0]),
@@ -147,7 +148,7 @@ def _merged(a: Pacing, b: Pacing) -> Pacing:
         last = bridge if b.bursts == 1 else last
         inner = [bridge] if a.bursts > 1 and b.bursts > 1 else []
     longest_ones = [a.longest, *(one for one in inner if _is_burst(one, a)), b.longest]
-    counted = {
+    counts: dict[str, Any] = {
         name: getattr(a, name)
         + getattr(b, name)
         + sum(getattr(one, name) for one in _beyond(whole, a))
@@ -160,7 +161,7 @@ def _merged(a: Pacing, b: Pacing) -> Pacing:
         bursts=a.bursts + b.bursts + len(whole) - 2,
         longest=max(longest_ones, key=lambda one: one.packets),
         beyond=a.beyond + b.beyond + len(_beyond(whole, a)) - len(_beyond(cut, a)),
-        **counted,
+        **counts,
         first=first,
         last=last,
         first_intended_ns=a.first_intended_ns,
