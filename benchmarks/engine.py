@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -131,9 +132,6 @@ def one_way(hosts: Hosts, kpps: int) -> peers.Run:
     )
 
 
-ONE_WAY = {"linkqual": one_way, **peers.ONE_WAY}
-
-
 # ---- the parts
 
 
@@ -144,7 +142,7 @@ def floor(asked: argparse.Namespace, hosts: Hosts, names: list[str]) -> dict[str
         say(asked, f"round {number + 1} of {asked.rounds}")
         runs.setdefault("linkqual", []).append(session(hosts, rate_pps=1000, packets=asked.packets))
         for name in names:
-            runs.setdefault(name, []).append(peers.ROUND_TRIP[name](hosts, asked.packets))
+            runs.setdefault(name, []).append(peers.tried(peers.ROUND_TRIP[name], hosts, asked.packets))
         runs.setdefault("20k", []).append(session(hosts, rate_pps=20_000, packets=asked.many // 5))
         fast: dict[str, Answer] = {"open": {"rate_pps": 100_000}, "closed": {"rate_pps": 0, "window": WINDOWS[-1]}}
         for key, settings in fast.items():
@@ -164,7 +162,7 @@ def chained(asked: argparse.Namespace, direct: Hosts) -> Answer | None:
             for name, hosts in (("direct", direct), ("routed", routed)):
                 run = session(hosts, witness=True, rate_pps=1000, packets=asked.chain)
                 each |= {f"linkqual_{name}_us": run["p50"], f"witness_{name}_us": run["witness_p50"]}
-                if shutil.which("ping") and (pinged := peers.ping(hosts, asked.chain)):
+                if shutil.which("ping") and (pinged := peers.tried(peers.ping, hosts, asked.chain)):
                     each[f"ping_{name}_us"] = pinged["p50"]
             found.append(each)
     answer = middle(found)
@@ -205,7 +203,7 @@ def ladders(asked: argparse.Namespace, hosts: Hosts, names: list[str]) -> dict[s
         say(asked, f"one way: {name}")
         best: peers.Run | None = None
         for kpps in QUICK_LADDER if asked.quick else LADDER:
-            run = ONE_WAY[name](hosts, kpps)
+            run = one_way(hosts, kpps) if name == "linkqual" else peers.tried(peers.ONE_WAY[name], hosts, kpps)
             if run is None or run.lost or run.kpps < REACHED * kpps:
                 break
             best = run
@@ -236,7 +234,7 @@ def measure(asked: argparse.Namespace) -> Answer:
     if not asked.quick and (lacking := peers.missing()):
         say(asked, f"not installed: apt-get install {' '.join(lacking)}")
     round_trip = [] if asked.quick else [name for name in peers.ROUND_TRIP if shutil.which(name)]
-    ladder = [name for name in ONE_WAY if name == "linkqual" or (not asked.quick and shutil.which(name))]
+    ladder = ["linkqual"] + ([] if asked.quick else [name for name in peers.ONE_WAY if shutil.which(name)])
     with Hosts() as hosts:
         runs = floor(asked, hosts, round_trip)
         routed = chained(asked, hosts)
@@ -260,7 +258,8 @@ def measure(asked: argparse.Namespace) -> Answer:
         "closed_loop_kpps": closed["kpps"],
         "closed_loop": {str(window): round(run["kpps"], 1) for window, run in windows.items()}
         | {str(WINDOWS[-1]): closed["kpps"]},
-        "one_way": {name: climbed.get(name) for name in ONE_WAY} | {"owping_published": peers.OWPING_PUBLISHED},
+        "one_way": {name: climbed.get(name) for name in ("linkqual", *peers.ONE_WAY)}
+        | {"owping_published": peers.OWPING_PUBLISHED},
         "own_loss": int(sum(own)),
         "certify_s": certified["seconds"]["fixed"][0],
         "certify": certified,
@@ -288,6 +287,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="one short round, no peers")
     options.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     asked = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # what runs beside us ends with us
     asked.many, asked.chain = trials_to_prove(LIMIT), 2000
     if asked.quick:
         asked.rounds, asked.packets, asked.many, asked.chain = 1, 1500, 100_000, 800

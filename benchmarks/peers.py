@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from topology import Hosts
@@ -132,6 +135,18 @@ def nuttcp(hosts: Hosts, kpps: int, octets: int = 64) -> Run | None:
     received, lost = int(found["pkt"]), int(found["drop"])
     sent = received + lost
     return Run(sent / float(found["real_seconds"]) / 1000, lost, said.cpu_s / sent * 1e6, far / sent * 1e6)
+
+
+Result = TypeVar("Result")
+
+
+def tried(peer: Callable[[Hosts, int], Result | None], hosts: Hosts, asked: int) -> Result | None:
+    """What a peer measured; None, and a line on stderr, when it says something else than the release this was written for."""
+    try:
+        return peer(hosts, asked)
+    except (ValueError, KeyError, IndexError, ZeroDivisionError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"{peer.__name__} could not be used: {type(error).__name__}: {error}", file=sys.stderr)
+        return None
 
 
 ONE_WAY: dict[str, Callable[[Hosts, int], Run | None]] = {"iperf3": iperf3, "nuttcp": nuttcp}

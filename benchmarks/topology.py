@@ -29,7 +29,9 @@ class Server:
     """A program that runs at the far host until it is stopped."""
 
     def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(0.4)
 
     def cpu_s(self) -> float:
@@ -68,11 +70,12 @@ class Hosts:
 
     def _hold(self, *command: str) -> None:
         before = os.readlink("/proc/self/ns/net")
-        holder = subprocess.Popen([*command, "-n", "sleep", "3600"])
+        # it ends with its standard input, which ends with us, however we end
+        holder = subprocess.Popen([*command, "-n", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self._holders.append(holder)
         while holder.poll() is None:
             with open(f"/proc/{holder.pid}/comm") as comm:
-                if comm.read().strip() == "sleep" and os.readlink(f"/proc/{holder.pid}/ns/net") != before:
+                if comm.read().strip() == "cat" and os.readlink(f"/proc/{holder.pid}/ns/net") != before:
                     return
             time.sleep(0.01)
         sys.exit("no namespaces here: run as root, or allow user namespaces")
@@ -102,7 +105,14 @@ class Hosts:
     def run(where: Where, *command: str, timeout: float = 120) -> Said:
         """Run a program in a host to its end; what fails says so in its output."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([*where, *command], capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            [*where, *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return Said(done.stdout, done.stderr, cpu)
@@ -115,7 +125,7 @@ class Hosts:
         """End the processes that hold the namespaces."""
         for holder in self._holders:
             holder.kill()
-            holder.wait()
+            holder.communicate()
 
     def __enter__(self) -> Hosts:
         return self
