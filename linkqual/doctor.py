@@ -79,7 +79,12 @@ def examine(folder: Path | None = None) -> list[Check]:
         _program("ping", "ping", "an ICMP cross-check beside the UDP probes", Mend.packages("iputils-ping", "iputils")),
         _program("ip", "ip", "building the embedded line", Mend.packages("iproute2", "iproute")),
         _program("tc", "tc", "rates of the embedded line", Mend.packages("iproute2", "iproute-tc")),
-        _program("nft", "nft", "silent routers of the embedded line", Mend.packages("nftables", "nftables")),
+        _program(
+            "nft",
+            "nft",
+            "silent routers and changed markings of the embedded line",
+            Mend.packages("nftables", "nftables"),
+        ),
         _namespaces(entered, works),
         _delay(entered, works),
         _stamps(),

@@ -37,7 +37,7 @@ links:
       reorder: {ratio: 1e-3, by: 1 ms}
       rate: {limit: 50 Mbit/s, kind: policer, bucket: 20 kB, counts: l2}
   - between: [r5, r4]
-    reverse: {delay: 9 ms}
+    reverse: {delay: 9 ms, remark: {EF: CS0, 7: AF41}, ecn: bleach}
 link: {name: x, vendor: y, cir: 50 Mbit/s, mtu: 1400, rtt_budget: 20 ms}
 expect:
   rtt: 12 ms
@@ -74,7 +74,9 @@ def test_every_key_is_read() -> None:
         "no path comes back this way: as long as the other way, and no more than that"
     )
     assert not link.toward("r1").loss.happens
-    assert line.between("r4", "r5").toward("r4").delay_ns == 9_000_000
+    back = line.between("r4", "r5").toward("r4")
+    assert (back.delay_ns, back.remark, back.bleach) == (9_000_000, ((46, 0), (7, 34)), True)
+    assert (there.remark, there.bleach) == ((), False)
     assert line.link.near == "Standort Süd"
     assert line.link.cir_bps == 50_000_000
     assert line.expect.loss == {FORWARD: 0.01, REVERSE: 0.0}
@@ -107,6 +109,10 @@ COMPLAINTS = [
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {jitter: {spread: 1 ms, distribution: pareto}}\n", "'pareto' is not known; allowed: uniform, normal, exponential"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {kind: shaper}}\n", "links#1.both.rate.limit: is missing"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 1 Mbit/s, kind: policer, buffer: 9 kB}}\n", "a policer has none"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {remark: {EF5: CS0}}\n", "links#1.both.remark.EF5: 'EF5' is no DSCP; allowed: 0 to 63, BE"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {remark: {EF: 64}}\n", "links#1.both.remark.EF: '64' is no DSCP"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {remark: {BE: 1, CS0: 2}}\n", "links#1.both.remark.CS0: is a DSCP that stands here already"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {ecn: clear}\n", "links#1.both.ecn: 'clear' is not known; allowed: keep, bleach"),
     (HEAD + "reverse: [r3, r4, r1]\nlinks:\n  - between: [r3, r4]\n    forward: {delay: 1 ms}\n", "the forward path does not cross this link"),
     (HEAD + "link: {cir: fast}\n", "x.yaml:3: link.cir: 'fast' is no rate"),
     (HEAD + "expect: {verdict: {training: maybe}}\n", "expect.verdict.training: 'maybe' is not known; allowed: pass, fail, inconclusive"),
