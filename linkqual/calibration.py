@@ -26,7 +26,6 @@ from linkqual.net.sender import Sender, SenderConfig
 from linkqual.records import Fate
 from linkqual.stats import delay
 from linkqual.stats.histogram import LogLinear, quantile
-from linkqual.units import format_duration
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -149,10 +148,3 @@ def _read(said: Json) -> HostFloor:
     """The far end's answer. It may be of another version: what is not known here is left out."""
     known = {field.name for field in fields(HostFloor)}
     return HostFloor(**{key: value for key, value in said.items() if key in known})
-
-
-def words(found: HostFloor, who: str = "this host") -> str:
-    """ "this host adds at most 12.3 µs (p99 of 1,000 loopback probes)"."""
-    if found.rtt_p99_ns is None:
-        return f"what {who} adds by itself is not known: {found.why_not}"
-    return f"{who} adds at most {format_duration(found.rtt_p99_ns)} (p99 of {found.n:,} loopback probes, {found.rate_pps:,.0f} a second)"

@@ -15,7 +15,7 @@ from linkqual.model import (
     Qualification,
     StampResult,
 )
-from linkqual.reports import accounts, charts_arrival, charts_delay, markings, surroundings, wording
+from linkqual.reports import accounts, charts_arrival, charts_delay, markings, surroundings, timekeeping, wording
 from linkqual.reports.marks import Picture
 from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
 from linkqual.reports.truth import truth
@@ -58,6 +58,8 @@ def sections(q: Qualification) -> dict[str, Any]:
         },
         "decided": {d.objective: d for d in decisions(q)},
         "accounts": accounts.accounts(q),
+        "floors": timekeeping.floors(q),
+        "exactness": timekeeping.facts(stamped) if stamped else [],
         "pacing": accounts.pacing_words(stamp) if stamp else "",
         "used_metrics": [METRICS[n] for n in dict.fromkeys(o.metric for o in q.plan.objectives) if n in METRICS],
         "objectives": grouped(q.plan.objectives or q.profile.objectives),

@@ -81,6 +81,7 @@ def _end(a: EndConditions, b: EndConditions) -> EndConditions | None:
         stamps=dict(sorted((a.stamps | b.stamps).items())),
         receive_buffer_bytes=a.receive_buffer_bytes or b.receive_buffer_bytes,
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
+        floor=a.floor or b.floor,
     )
 
 

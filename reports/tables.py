@@ -8,13 +8,13 @@ from typing import Any
 
 from linkqual.metrics import METRICS
 from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, ThroughputResult, Trace
-from linkqual.reports import series, wording
+from linkqual.reports import series, timekeeping, wording
+from linkqual.rules import clocks, hosts
 from linkqual.stats import throughput
 from linkqual.stats.histogram import mean, quantile
 from linkqual.units import format_duration
 
 QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999))
-BUSY = 0.9  # of one core: beyond it the host may be what limits
 ONE_WAY = (Direction.FORWARD, Direction.REVERSE)
 
 # ---- delay
@@ -35,21 +35,21 @@ def delays(stamp: StampResult, state: Conditions) -> list[DelayRow]:
     """Round trip, one-way delay where the clocks allow it, and every kind of jitter beside its definition."""
     summary = stamp.summary
     rows = [_delay_row("round trip", METRICS["round_trip_delay"].definition, summary.round_trip_delay)]
-    known = state.same_clock or state.clock_error_ns is not None
-    for way, histogram in zip(ONE_WAY, (summary.forward_delay, summary.reverse_delay), strict=True):
-        title = f"one-way delay {wording.ARROWS[way]} {way}"
-        if known:
-            bound = (
-                "one clock for both ends"
-                if state.same_clock
-                else f"± {format_duration(state.clock_error_ns)} of clock error"
-            )
-            rows.append(_delay_row(title, f"RFC 7679; {bound}", histogram))
-        else:
-            rows.append(DelayRow(title, "", why_not="no bound of the clock error between the two ends is known"))
+    error, why = clocks.bound_ns(summary, state)
+    bound = "one clock for both ends" if state.same_clock else f"± {format_duration(error)} of clock error"
+    cut = timekeeping.parts(summary)
+    for way in ONE_WAY:
+        for part in cut:
+            title = f"one-way delay {wording.ARROWS[way]} {way}" + (f", {part.span}" if part.span else "")
+            histogram = part.forward if way is Direction.FORWARD else part.reverse
+            if error is None:
+                rows.append(DelayRow(title, "", why_not=why))
+            else:
+                rows.append(_delay_row(title, f"RFC 7679; {bound}", histogram))
+    counted = "this run" if len(cut) == 1 else "its part of the run, cut where a clock was set"
     for way in ONE_WAY:
         title = f"jitter (PDV) {wording.ARROWS[way]} {way}"
-        rows.append(_delay_row(title, "RFC 5481: above the smallest delay of this run", series.variation(stamp, way)))
+        rows.append(_delay_row(title, f"RFC 5481: above the smallest delay of {counted}", series.variation(stamp, way)))
     for way in ONE_WAY:
         if str(way) in summary.ipdv:
             title = f"jitter (IPDV) {wording.ARROWS[way]} {way}"
@@ -113,10 +113,7 @@ class GoodputRow:
     @property
     def busy(self) -> str:
         """The core share of an end that was nearly out of processor; "" when neither was."""
-        shares = {"near end": self.result.cpu_near, "far end": self.result.cpu_far}
-        return " and ".join(
-            f"{share * 100:.0f} % of one core at the {end}" for end, share in shares.items() if share and share > BUSY
-        )
+        return hosts.busy(self.result)
 
 
 # ---- path

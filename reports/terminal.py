@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
-from linkqual.reports import accounts, markings, wording
+from linkqual.reports import accounts, markings, timekeeping, wording
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.units import format_count, format_duration
@@ -61,7 +61,7 @@ def render(
     """
     style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
     blocks = [
-        *(_head(q, style), _table(q, style), _accounts(q, style), _markings(q, style)),
+        *(_head(q, style), _table(q, style), _floors(q, style), _accounts(q, style), _markings(q, style)),
         *(_sentences(q, style), _notes(q, style), _banner(q, style)),
     ]
     if report:
@@ -166,6 +166,16 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
 
 
 # ---- beside the table
+
+
+def _floors(q: Qualification, style: _Style) -> list[str]:
+    """What is the hosts' own, beside the delays; and how exactly those are known."""
+    texts = timekeeping.floors(q)
+    if not texts:
+        return []
+    for measurement in q.measurements:
+        texts += [f"{fact.name} {fact.said}" for fact in timekeeping.facts(measurement)[:2] if fact.said != "not known"]
+    return wrap(style.text(f"delays: {'; '.join(dict.fromkeys(texts))}"), style.width, "", "  ")
 
 
 def _accounts(q: Qualification, style: _Style) -> list[str]:

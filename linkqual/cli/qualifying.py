@@ -284,10 +284,11 @@ def _measure(
 
 def _floors(control: Control | None, live: Live, interrupted: Gently) -> tuple[HostFloor, HostFloor | None]:
     from linkqual import calibration
+    from linkqual.rules import exactness
 
     live.phase("calibration: what the hosts add by themselves")
     floors = calibration.of_both_ends(control, lambda: bool(interrupted()))
-    live.say(f"  {calibration.words(floors[0])}")
+    live.say(f"  {exactness.floor_words(floors[0])}")
     return floors
 
 

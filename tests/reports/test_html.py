@@ -190,7 +190,7 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
         "Throughput not measured: the far end has no iperf3 (apt-get install iperf3 on zrh4-gw)"
         in page("interrupted").text
     )
-    assert "not measured: no bound of the clock error between the two ends is known" in page("few").text
+    assert "not measured: the offset between both clocks is not known" in page("few").text
     assert not page("no_data").named("figure")
 
 
