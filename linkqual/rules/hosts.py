@@ -5,9 +5,13 @@ Floor 2, pure.
 
 from __future__ import annotations
 
-from linkqual.model import EndConditions
+import re
+
+from linkqual.model import Direction, EndConditions, Measurement, ThroughputResult
 from linkqual.units import format_count
 
+BUSY = 0.9  # of the cores a load can use: beyond it the host may be what limits
+_THREADS_SINCE = (3, 16)  # from this iperf3 on each stream has a thread of its own, before one core carries all
 _UDP = ("RcvbufErrors", "InErrors", "MemErrors")
 _RECEIVING = ("rx_fifo", "ingress_drops")
 _SENDING = ("tx_dropped", "tx_fifo", "qdisc_drops")
@@ -58,6 +62,37 @@ def own_socket_drops(end: EndConditions) -> tuple[int, int]:
     at_most = min(dropped, sum(full)) if full else dropped
     surely = min(max(dropped - damaged, 0), at_most)
     return surely, at_most - surely
+
+
+def busy(result: ThroughputResult) -> str:
+    """ "100 % of one core at the far end": the ends of a load that were nearly out of processor; "" when neither was."""
+    found = re.search(r"(\d+)\.(\d+)", result.version)
+    threads = found is not None and (int(found[1]), int(found[2])) >= _THREADS_SINCE
+    cores = result.streams if threads else 1
+    shares = {"near end": result.cpu_near, "far end": result.cpu_far}
+    return " and ".join(
+        f"{share * 100:.0f} % of one core at the {end}"
+        for end, share in shares.items()
+        if share and share > BUSY * cores
+    )
+
+
+def limiting(measurement: Measurement) -> str:
+    """Why the hosts and not the line may have set the rate of a load; "" without a reason."""
+    result, state = measurement.throughput, measurement.conditions
+    if result is None:
+        return ""
+    ends = [(state.near, "near"), (state.far, "far")]
+    receiver, there = ends[1 if measurement.step.direction is Direction.FORWARD else 0]
+    used, lost = busy(result), _early(receiver)
+    said = [f"iperf3 used {used}"] if used else []
+    said += [f"the receiving host had no room for packets ({words(lost, there)})"] if lost else []
+    return ", and ".join(said)
+
+
+def _early(end: EndConditions) -> Counters:
+    """What a receiving host dropped before any socket saw it."""
+    return {name: count for name, count in received_drops(end).items() if not name.startswith("Udp")}
 
 
 def words(counters: Counters, place: str) -> str:

@@ -17,11 +17,16 @@ from linkqual.model import (
     Rule,
     ThroughputResult,
 )
-from linkqual.rules import decisions, whole, words
+from linkqual.rules import decisions, hosts, whole, words
 from linkqual.rules.proportion import Reason, allowed_share, rule, sample_of, strict_confidence
 from linkqual.stats import throughput
 from linkqual.stats.tally import tally
 from linkqual.units import format_value
+
+_FASTER = (
+    "measure from hosts that can fill the line: more cores (iperf3 from 3.16 on uses one a stream), larger packets (MTU 9000), longer receive rings "
+    "(ethtool -G), interrupts spread over cores, and a slot wide enough for the card"
+)
 
 
 def heaviest(measurements: Sequence[Measurement], objective: Objective) -> Measurement | None:
@@ -37,7 +42,15 @@ def heaviest(measurements: Sequence[Measurement], objective: Objective) -> Measu
 
 
 def finding(objective: Objective, measurement: Measurement, family: int) -> Finding:
-    """The finding of one throughput objective."""
+    """The finding of one throughput objective. A rate that a host may have held down fails no line."""
+    found, limited = _found(objective, measurement, family), hosts.limiting(measurement)
+    if found.outcome is not Outcome.FAIL or not limited:
+        return found
+    said = f"{found.because}; but {limited}: the host may be the limit and not the line"
+    return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=_FASTER)
+
+
+def _found(objective: Objective, measurement: Measurement, family: int) -> Finding:
     result, key = measurement.throughput, measurement.step.key
     if result is None or not result.receiver_bps:
         fault = measurement.fault

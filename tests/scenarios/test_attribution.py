@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -21,6 +22,7 @@ from linkqual.model import (
     Objective,
     Outcome,
     Plan,
+    Relation,
     Summary,
     Tally,
 )
@@ -29,7 +31,7 @@ from linkqual.rules.proportion import strict_confidence
 from linkqual.stats.confidence import ratio_lower, ratio_upper, trials_to_prove
 from linkqual.units import format_count
 
-from .streams import FORWARD, REVERSE, Truth, one, records, said, stamp, summary
+from .streams import FORWARD, REVERSE, Truth, goodput, one, records, said, stamp, steady, summary
 
 MILLION = 1_000_000
 BOTH = tuple(Objective("loss_ratio", "ratio", way, 1e-5) for way in (FORWARD, REVERSE))
@@ -175,6 +177,48 @@ def test_a24_hosts_make_no_line_fail_and_help_none_to_pass(n: int, lost: int, sh
     if bare.outcome is Outcome.FAIL and not certain:
         assert f"up to {format_count(min(dropped, lost))} of them may be no loss of this line" in with_host.because
         assert with_host.decide
+
+
+RATE = Objective("throughput", "p10", FORWARD, 95e9, Relation.AT_LEAST)
+
+
+@pytest.mark.parametrize(
+    ("more", "far", "words"),
+    [
+        ({"cpu_far": 1.0}, {}, "iperf3 used 100 % of one core at the far end"),
+        (
+            {"cpu_near": 0.97, "cpu_far": 0.93},
+            {},
+            "97 % of one core at the near end and 93 % of one core at the far end",
+        ),
+        ({}, {"eth0:nic/rx_out_of_buffer": 18_220, "UdpRcvbufErrors": 9}, "far eth0:nic/rx_out_of_buffer +18,220"),
+        ({"cpu_far": 15.9, "version": "iperf 3.17"}, {}, "1590 % of one core"),
+        ({"cpu_far": 4.0, "version": "iperf 3.17"}, {}, ""),  # 16 streams, a thread each: cores to spare
+        ({"cpu_near": 0.4, "cpu_far": 0.6}, {"UdpRcvbufErrors": 500, "softnet_squeezed": 90}, ""),
+    ],
+)
+def test_a24_a_receiver_out_of_breath_is_no_slow_line(more: dict[str, Any], far: dict[str, int], words: str) -> None:
+    """41 Gbit/s of 100 because of the host: INCONCLUSIVE and how to mend it; the same with idle hosts is the line's."""
+    load = goodput(FORWARD, steady(41e9, 60), **({"version": "iperf 3.12"} | more))
+    load = replace(load, conditions=Conditions(far=EndConditions(drops=far)))
+    (found,) = rules.judge(Plan("p", (), (RATE,), Link(cir_bps=100 * 10**9)), (load,)).findings
+    assert found.outcome is (Outcome.INCONCLUSIVE if words else Outcome.FAIL)
+    assert words in found.because
+    assert ("the host may be the limit" in found.because) is bool(words)
+    assert not words or "MTU 9000" in found.decide
+    fine = replace(load, throughput=replace(load.throughput, receiver_bps=tuple(steady(99e9, 60))))  # type: ignore[type-var]
+    assert rules.judge(Plan("p", (), (RATE,), Link()), (fine,)).outcome is Outcome.PASS
+
+
+def test_a24_the_way_back_is_received_at_the_near_end() -> None:
+    back = replace(RATE, direction=REVERSE)
+    load = goodput(REVERSE, steady(41e9, 60))
+    for near, far, outcome in (
+        ({"softnet_dropped": 4}, {}, Outcome.INCONCLUSIVE),
+        ({}, {"softnet_dropped": 4}, Outcome.FAIL),
+    ):
+        state = Conditions(EndConditions(drops=near), EndConditions(drops=far))
+        assert rules.judge(Plan("p", (), (back,), Link()), (replace(load, conditions=state),)).outcome is outcome
 
 
 # ---- A25: the prober down, the far end down, the line down
