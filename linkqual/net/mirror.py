@@ -2,7 +2,7 @@
 
 A reflector of one peer connects its socket as soon as it has recognised a packet of the session: from then on strangers never reach its
 buffer. Where several foreign senders share a port the socket stays open to all; strangers are counted and never answered.
-The kernel stamps packets on arrival, so at high rates a moment's rest lets more of them come for the price of one batch.
+The kernel stamps packets on arrival and on departure, so answers need no haste.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from linkqual.net.reflector import ReflectorConfig
 from linkqual.net.sockets import StampedSocket, address_octets
 from linkqual.records import ABSENT
 from linkqual.session.answers import Ends
-from linkqual.session.reflector import ReflectorSession
+from linkqual.session.reflector import ReflectorSession, Rows
 from linkqual.units import NS_PER_S
 from linkqual.wire.stamp import BASE_BYTES, Mode
 
@@ -30,8 +30,11 @@ _BATCH, _LARGE_BATCH, _LARGE_ROW = 512, 128, 4096  # packets read in one go; few
 _LINE_BYTES = 64  # of a processor's cache
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200
-_MANY = 4  # packets in a batch from which on the next one is waited for
-_GATHER_NS = 100_000
+_MANY, _ENOUGH = (
+    4,
+    64,
+)  # packets in a batch: from so many on the next one is waited for, unless they were so many already
+_GATHER_NS = 400_000
 _SAMPLE_NS = 10_000_000  # between two looks at the drop counter
 _MOST_SAMPLES = 1000
 _MOST_BACKLOG = 64 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
@@ -162,6 +165,9 @@ class _Mirror:
         self._log: list[npt.NDArray[np.void]] = []  # rows of a one-way session on their way to the parent
         self._logged = 0
         self._alarm = Alarm()
+        self._busy = (
+            False  # packets come so fast that a moment's rest lets more of them come for the price of one batch
+        )
         self._connected = False
         if alone and first.peer_port:
             self._connect()
@@ -193,11 +199,12 @@ class _Mirror:
             self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
             return
         for _ in range(_ROUNDS):
+            if self._busy:
+                self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
             count = self._serve_batch()
+            self._busy = _MANY <= count < _ENOUGH
             if count < _MANY:
                 break
-            if count < self._block.count:
-                self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
         self._drops.sample()
 
     def _obey(self, message: Json) -> bool:
@@ -247,7 +254,8 @@ class _Mirror:
                 if self._connected and count < block.count:  # all that came before the connection has been read
                     block.forget_names()
             else:
-                owner = np.where(self._admit(0, batch, np.ones(count, np.bool_)), 0, _NOBODY)
+                admitted = self._admit(0, batch, np.ones(count, np.bool_))
+                owner = None if admitted.all() else np.where(admitted, 0, _NOBODY)
             self._reply(batch, owner)
         self._outlet.collect()
         return count
@@ -292,36 +300,42 @@ class _Mirror:
         self._logged += len(rows)
         return nothing
 
-    def _reply(self, batch: _Batch, owner: Longs) -> None:
-        """Answer packets in the order they came, with one call where all replies have one mark."""
-        rows = np.flatnonzero(owner != _NOBODY)
-        count = len(rows)
-        if not count:
+    def _reply(self, batch: _Batch, owner: Longs | None) -> None:
+        """Answer packets in the order they came, with one call where all replies have one mark. `owner` None: all of one session."""
+        if owner is None:
+            rows = np.arange(len(batch.lengths))
+            owner = np.zeros(len(rows), np.int64)
+        else:
+            rows = np.flatnonzero(owner != _NOBODY)
+            if len(rows) < len(owner):
+                self._block.gather(rows)
+                owner = owner[rows]
+        if not len(rows):
             return
-        if count < len(owner):
-            self._block.gather(rows)
-            owner = owner[rows]
-        numbers, marks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+        numbers, marks = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.uint8)
         for index in (0,) if self._alone else np.unique(owner).tolist():
-            mine = np.arange(count) if self._alone else np.flatnonzero(owner == index)
+            mine = np.arange(len(rows)) if self._alone else np.flatnonzero(owner == index)
             numbers[mine] = self._served[index].session.number(len(mine))
-            self._answer(index, batch, rows, mine, numbers, marks)
+            lengths = batch.lengths[rows[mine]]
+            if len(mine) == len(batch.lengths) and (lengths == lengths[0]).all():
+                marks = self._answer(index, batch, slice(None), slice(None), numbers)
+                continue
+            for length in np.unique(lengths):
+                part = mine[lengths == length]
+                marks[part] = self._answer(index, batch, rows[part], part, numbers)
         self._send(numbers, marks, owner)
 
-    def _answer(self, index: int, batch: _Batch, rows: Longs, mine: Longs, numbers: Longs, marks: Octets) -> None:
-        """The messages `mine` of one session, which were `rows[mine]` of the batch, by their lengths."""
-        session, utc = self._served[index].session, utc_ns()
-        lengths = batch.lengths[rows[mine]]
-        for length in lengths[:1] if (lengths == lengths[0]).all() else np.unique(lengths):
-            part = mine[lengths == length]
-            size, here = max(int(length), BASE_BYTES), rows[part]
-            whole = len(part) == len(rows)
-            packets = self._block.payload[: len(rows), :size] if whole else self._block.payload[part, :size]
-            marks[part] = session.answer(
-                packets, here, numbers[part], batch.stamps[here], batch.ttl[here], batch.tos[here], utc
-            )
-            if not whole:
-                self._block.payload[part, :size] = packets
+    def _answer(self, index: int, batch: _Batch, rows: Rows, places: Rows, numbers: Longs) -> Octets:
+        """The marks of replies to `rows` of the batch, all of one session and length, now at these places of the block."""
+        size = max(int(batch.lengths[rows][0]), BASE_BYTES)
+        wide = self._block.payload[: len(numbers), :size]
+        packets = wide[places]  # a view, or a copy where they do not lie side by side
+        marks = self._served[index].session.answer(
+            packets, rows, numbers[places], batch.stamps[rows], batch.ttl[rows], batch.tos[rows], utc_ns()
+        )
+        if not isinstance(places, slice):
+            wide[places] = packets
+        return marks
 
     def _send(self, numbers: Longs, marks: Octets, owner: Longs) -> None:
         block, count = self._block, len(numbers)

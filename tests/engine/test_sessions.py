@@ -356,6 +356,36 @@ def test_one_number_twice_in_a_batch_is_one_duplicate() -> None:
     assert reflector.counters.duplicates == 3
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["next", "next", "next", "skip", "again", "ssid", "error"]), min_size=1, max_size=6)
+    ),
+    st.sampled_from([0, 2**32 - 7]),
+    st.integers(3, 40),
+)
+def test_the_short_way_of_the_usual_batch_is_the_long_one(batches: list[list[str]], first: int, cap: int) -> None:
+    """Packets in one batch, of which most are the next ones, are taken as if each had come by itself."""
+    settings_ = replace(MemoryLine(lambda _seq: CLEAN).reflector.settings, first_seq=first, max_packets=cap)
+    together, singly = ReflectorSession(settings_), ReflectorSession(settings_)
+    seq = first
+    for number, kinds in enumerate(batches):
+        packets = requests(*[0] * len(kinds))
+        rows = sender_rows(packets)
+        for row, kind in enumerate(kinds):
+            seq += 2 if kind == "skip" else 0 if kind == "again" and seq > first else 1
+            rows["sequence"][row] = (seq - 1) % 2**32
+            rows["ssid"][row] += kind == "ssid"
+            rows["error"][row] *= kind != "error"
+        taken = admitted(together, packets, number * MS)
+        assert taken.tolist() == [
+            bool(admitted(singly, packets[row : row + 1], number * MS)[0]) for row in range(len(kinds))
+        ]
+    assert together.figures() == singly.figures()
+    assert together.arrivals.next_seq == singly.arrivals.next_seq
+    assert together.arrivals.bitmap(first, 100) == singly.arrivals.bitmap(first, 100)
+
+
 def test_stamps_a_burst_left_behind_do_not_delay_those_after_it() -> None:
     reflector = MemoryLine(lambda _seq: CLEAN).reflector
     reflector.transmitted(np.arange(40), np.full(40, UTC))
