@@ -20,7 +20,7 @@ from linkqual.probes.streams import SILENCE_NS, SILENT, Stream, without
 from linkqual.records import Fate
 from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, Numbers
 from linkqual.session.tails import FOREIGN_ASKS, least_bytes
-from linkqual.units import format_duration
+from linkqual.units import NS_PER_S, format_duration
 from linkqual.wire.pairing import join_host_port
 from linkqual.wire.stamp import Mode
 from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _CLOSING = 16  # packets sent after those that count: their replies tell what became of the last ones that do
 _SSID = 1
+_NO_BOUND_NS = 3600 * NS_PER_S  # an Error Estimate beyond that says that there is none
 _METHODS = {
     TimestampMethod.HARDWARE: "hardware",
     TimestampMethod.SOFTWARE: "user",
@@ -89,8 +90,8 @@ class ReflectorStream(Stream):
         rows, tail = self.numbers.close()
         rest = np.concatenate([rows, tail])
         rest = rest[: max(0, len(rest) - _CLOSING)] if self.step.packets is not None else rest
-        if not self.answered:
-            self.fault = self.fault or self._no_answer()
+        if not self.answered:  # it says nothing of a line whether somebody listens there
+            self.fault, rest = self.fault or self._no_answer(), rest[:0]
         elif _span_ns(tail) > SILENCE_NS:
             forgotten = max(0, len(rest) - len(rows))
             rest = rest[: len(rows)]
@@ -109,7 +110,7 @@ class ReflectorStream(Stream):
     def far_conditions(self, far: dict[str, Any], report: dict[str, Any]) -> EndConditions:
         """See Stream."""
         if not self.answered:
-            return EndConditions()
+            return EndConditions(notes=tuple(_unsigned(report)))
         told = report.get("told", {}).get("timestamp_information", {})
         methods = (told.get("method_in"), told.get("method_out"))
         stamps = {name: _METHODS.get(method, "user") for name, method in zip(("T2", "T3"), methods, strict=True)}
@@ -136,9 +137,7 @@ class ReflectorStream(Stream):
             notes.append(
                 f"up to {abs(self.numbers.carried):,} losses may have been given the wrong direction: packets overtook each other"
             )
-        if report.get("wrong_key"):
-            notes.append(f"{report['wrong_key']:,} replies were not signed with the key and were not read")
-        return notes
+        return notes + _unsigned(report)
 
     def _name(self) -> str:
         return join_host_port(self.bench.peer_address, self.reflector.port)
@@ -151,6 +150,11 @@ class ReflectorStream(Stream):
         return Fault(
             "unreachable", f"nothing listens at UDP port {self.reflector.port} of {self.bench.peer_address}", _HELPS
         )
+
+
+def _unsigned(report: dict[str, Any]) -> list[str]:
+    count = report.get("wrong_key", 0)
+    return [f"{count:,} replies were not signed with this key and were not read"] if count else []
 
 
 def _span_ns(rows: Records) -> int:
@@ -166,6 +170,5 @@ def _clock(error: int) -> list[str]:
         return []
     form = "PTP" if estimate.form is TimestampFormat.PTP else "NTP"
     held = "is held to UTC" if estimate.synchronised else "is not synchronised"
-    return [
-        f"it stamps in {form} format and says that its clock {held} (error estimate {format_duration(estimate.error_ns)})"
-    ]
+    bound = f"error estimate {format_duration(estimate.error_ns)}" if estimate.error_ns < _NO_BOUND_NS else "no bound"
+    return [f"it stamps in {form} format and says that its clock {held} ({bound})"]

@@ -41,5 +41,5 @@ def weighed(finding: Finding, stream: Stream) -> Finding:
     quickest = stream.summary.round_trip_delay.minimum
     if objective.metric == "round_trip_delay" and quickest is not None and quickest > objective.limit + _QUICKEST_NS:
         return finding
-    why = f"{finding.because}; but the reflector is not ours and stamps by itself: packets may have waited in its host before"
+    why = f"{finding.because}; but the reflector is not ours and stamps by itself: packets may have waited in its host before it did"
     return replace(finding, outcome=Outcome.INCONCLUSIVE, because=why, decide=_ASK_OURS)

@@ -205,11 +205,11 @@ class TwampLight:
             self.socket.sendto((reply + os.urandom(9000))[: min(len(request), self.longest)], sender)
 
 
-def measured(port: int, packets: int = 300, **params: Any) -> Measurement:
+def measured(port: int, packets: int = 300, key: bytes = b"", **params: Any) -> Measurement:
     settings = {"rate_pps": 1000, "packet_bytes": 64, "timeout_ns": 2_000_000_000, "enough": packets, "fixed": True}
     span = packets * 1_000_000 + 10**9
     step = Step("stamp", "stamp", settings | params, packets=packets, duration_ns=span, expected_ns=span)
-    return stamp_probe.measure(step, Bench("127.0.0.1", "127.0.0.1", reflector=Foreign(port)))
+    return stamp_probe.measure(step, Bench("127.0.0.1", "127.0.0.1", reflector=Foreign(port, key)))
 
 
 class Relay:
@@ -284,17 +284,19 @@ def test_a_stateless_reflector_knows_no_directions() -> None:
 
 
 @pytest.mark.loopback
-@pytest.mark.parametrize("packet_bytes", [64, 88])
-def test_our_own_reflector_without_state_tells_directions_by_direct_measurement_alone(packet_bytes: int) -> None:
+@pytest.mark.parametrize(("packet_bytes", "key"), [(64, b""), (88, b""), (176, bytes(range(32)))])
+def test_our_own_reflector_without_state_tells_directions_by_direct_measurement_alone(
+    packet_bytes: int, key: bytes
+) -> None:
     """Without room for the TLV it tells none."""
-    config = ReflectorConfig("127.0.0.1", "127.0.0.1", ssid=None, stateless=True, foreign=True)
+    config = ReflectorConfig("127.0.0.1", "127.0.0.1", ssid=None, stateless=True, foreign=True, key=key.hex())
     back = frozenset({20, 150, 151, 270})  # of the replies, which are fewer by what was lost on the way there
     with Reflector.start(config) as ours, Relay(ours.port, THERE, back) as way:
-        found = measured(way.port, packet_bytes=packet_bytes)
+        found = measured(way.port, key=key, packet_bytes=packet_bytes)
     assert found.stamp is not None
     summary = found.stamp.summary
     assert summary.received == 300 - len(THERE) - len(back)
-    lost = (len(THERE), len(back), 0) if packet_bytes == 88 else (0, 0, len(THERE) + len(back))
+    lost = (len(THERE), len(back), 0) if packet_bytes > 64 else (0, 0, len(THERE) + len(back))
     assert (summary.lost_forward, summary.lost_reverse, summary.lost) == lost
     assert found.conditions.far.stamps["T2"] == "user"  # as it says itself: by software
 
@@ -331,3 +333,16 @@ def test_nobody_there_is_said_at_once() -> None:
     assert found.fault is not None
     assert found.fault.kind == "unreachable"
     assert f"nothing listens at UDP port {port}" in found.fault.message
+    assert found.stamp is not None
+    assert found.stamp.summary.sent == 0  # no loss of a line
+
+
+@pytest.mark.loopback
+def test_a_reflector_that_does_not_know_the_key_is_said_to_give_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "SILENCE_NS", 50_000_000)
+    with TwampLight() as far:
+        found = measured(far.port, key=b"key", packet_bytes=176, timeout_ns=300_000_000)
+    assert found.fault is not None
+    assert found.fault.message == f"127.0.0.1:{far.port} answers no probe"
+    assert "with this key" in found.fault.hint
+    assert "replies were not signed with this key" in " ".join(found.conditions.far.notes)
