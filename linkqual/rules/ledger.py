@@ -118,9 +118,6 @@ def doubts(measurement: Measurement, direction: Direction) -> list[Entry]:
 def _forward(there: _Account, unknown: _Account, summary: Summary, state: Conditions, fault: Fault | None) -> None:
     near, far = state.near, state.far
     _own_socket((there, unknown), far, "far", summary.duplicates_forward)
-    there.book(
-        Address.FAR_HOST, far.counters.get("over_cap", 0), "reached the far end and were over the agent's caps", _CAPS
-    )
     _shared(there, (hosts.sent_drops(near), "near"), (hosts.received_drops(far), "far"))
     early = far.drops.get("drops_before_peer", 0)
     why = "dropped by the far end's receive socket before it knew its peer: others' may be among them"
@@ -133,6 +130,8 @@ def _forward(there: _Account, unknown: _Account, summary: Summary, state: Condit
 
 def _reverse(back: _Account, unknown: _Account, summary: Summary, state: Conditions) -> None:
     near, far = state.near, state.far
+    over = "reached the far end and were over the agent's caps"
+    back.book(Address.FAR_HOST, far.counters.get("over_cap", 0), over, _CAPS)
     refused = "reached the far end, whose host refused to send the reply"
     back.book(Address.FAR_HOST, far.counters.get("unanswered", 0), refused, _QUEUE)
     _own_socket((back, unknown), near, "near", summary.duplicates_reverse)

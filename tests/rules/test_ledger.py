@@ -146,7 +146,7 @@ def test_copies_in_the_drop_counter_make_doubt() -> None:
 
 def test_what_the_far_end_turned_away_or_could_not_send_is_its_own() -> None:
     found = measured(10, 8, far=end({"over_cap": 4, "unanswered": 3}))
-    assert addresses(found) == {"far host": 7, "line, forward": 6, "line, reverse": 5}
+    assert addresses(found) == {"far host": 7, "line, forward": 10, "line, reverse": 1}  # both had arrived
     assert "--max-pps" in entry_with(found, "caps").remedy
 
 
