@@ -249,6 +249,7 @@ class _Mirror:
         if count:
             batch = _Batch(block, count)
             self._strangers["unstamped"] += batch.unstamped
+            owner: Longs | None
             if block.named:
                 owner = self._distribute(batch)
                 if self._connected and count < block.count:  # all that came before the connection has been read

@@ -152,7 +152,7 @@ class ReflectorSession:
             ours = sized & (requests["ssid"] == self.settings.ssid)
             counters.wrong_ssid += int(sized.sum()) - int(ours.sum())
         seqs = self.arrivals.unwrap(requests["sequence"])
-        sound = ours & ((requests["error"] & 0xFF) != 0) & self._within_reach(seqs, received_ns)
+        sound: Mask = ours & ((requests["error"] & 0xFF) != 0) & self._within_reach(seqs, received_ns)
         counters.malformed += int(ours.sum()) - int(sound.sum())
         self._counts = self._received + np.cumsum(sound)
         if not sound.any():
