@@ -214,7 +214,7 @@ class SenderSession:
     def _first_in_time(self, seqs: Longs, replies: Replies, instants: Longs, utc_ns: int, now_ns: int) -> Mask:
         """Which replies are the first to their packet, and within its timeout."""
         rows, timeout = self._ring.at(seqs), self.settings.timeout_ns
-        self._residence = min(max(int(instants[1, -1] - instants[0, -1]), 0), timeout)
+        self._residence = min(max(int(instants[1, -1]) - int(instants[0, -1]), 0), timeout)
         new: Mask = self._column["fate"][rows] != _RECEIVED
         since = self._ring.since[rows]
         if now_ns - int(since.min()) > timeout:

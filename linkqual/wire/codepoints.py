@@ -30,7 +30,7 @@ def parse_dscp(text: str) -> int:
         return 0
     if word in _DSCP:
         return _DSCP[word]
-    if text.isdecimal() and int(text) < 64:
+    if text.isdecimal() and len(text) <= 2 and int(text) < 64:
         return int(text)
     raise InputError(f"{text!r} is no DSCP", "0 to 63, BE, LE, EF, VA, CS0 to CS7, AF11 to AF43")
 

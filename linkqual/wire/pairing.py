@@ -24,6 +24,7 @@ MIN_TOKEN = (
     12  # characters; a shorter one could be found by trying, by somebody in the middle of an unpinned connection
 )
 _PIN = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
+_PORT_DIGITS = 5
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})\Z")
 
 
@@ -103,8 +104,8 @@ def host_and_port(text: str, default_port: int, hint: str) -> tuple[str, int]:
         host, port = text.split(":")
     else:
         host, port = text, None
-    if port is not None and not (port.isascii() and port.isdigit()):
-        raise UsageError(f"{port!r} is no port", hint)
+    if port is not None and not (port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS):
+        raise UsageError(f"{port[:20]!r} is no port", hint)
     return _host(host, hint), default_port if port is None else _port(int(port), hint)
 
 
@@ -119,7 +120,7 @@ def _host(host: str, hint: str = _HOST_HINT) -> str:
         ascii_name = ""
     if not _NAME.match(ascii_name):
         raise UsageError(f"{host[:80]!r} is no name or address of a host", hint)
-    return ascii_name
+    return ascii_name.lower()  # as a URL has it
 
 
 def _port(port: int, hint: str = _HOST_HINT) -> int:

@@ -168,7 +168,7 @@ def reflector(data: bytes) -> None:
         octets = np.zeros(len(chosen), np.uint8)
         answered = rows[chosen]
         if len(chosen):
-            session.answer(answered, 0, times[chosen], octets, octets, T)
+            session.answer(answered, chosen, session.number(len(chosen)), times[chosen], octets, octets, T)
         figures = session.figures()
         kinds = ("answered", "malformed", "wrong_key", "wrong_ssid", "replayed", "over_cap")
         assert sum(figures[kind] for kind in kinds) == count
@@ -497,9 +497,13 @@ def decoders() -> dict[str, Decoder]:
         "traces": Decoder(traces, (json.dumps(TRACE).encode(),)),
         "trace-packets": Decoder(trace_packets, (trace_probe.encode(3), trace_probe.reply(trace_probe.encode(3)))),
         "icmp": Decoder(quotes, _icmp()),
-        "pairing-line": Decoder(pairing_line, (LINE.encode(), b"[2001:db8::1]:4862", b"host.example:1"), (UsageError,)),
+        "pairing-line": Decoder(
+            pairing_line,
+            (LINE.encode(), b"[2001:db8::1]:4862", b"host.example:1", b"Host:" + b"9" * 5000),
+            (UsageError,),
+        ),
         "clocks": Decoder(clocks, (CHRONY, TIMESYNC, PTP4L, b"1min 4s"), ()),
-        "code-points": Decoder(marks, (b"AF41", b"ECT(0)", b"63"), ()),
+        "code-points": Decoder(marks, (b"AF41", b"ECT(0)", b"63", b"9" * 5000), ()),
         "iperf3": Decoder(iperf3, (_iperf3(), b'{"error": "busy"}'), ()),
         "ping": Decoder(pings, (PING,), ()),
         "frames": Decoder(captured_frames, (*_frames(), *stamps), ()),

@@ -17,19 +17,21 @@ INTERESTING = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, *b'{}[]",:-\n 09'])
 
 @st.composite
 def damaged(draw: st.DrawFn, seed: bytes) -> bytes:
-    """A sound input with some octets changed, taken out or doubled, perhaps cut."""
+    """A sound input with some octets changed, taken out, doubled or repeated without end, perhaps cut."""
     octets = bytearray(seed)
     for _ in range(draw(st.integers(1, 8))):
         if not octets:
             break
         place, span = draw(st.integers(0, len(octets) - 1)), draw(st.integers(1, 8))
-        match draw(st.sampled_from(("set", "set", "delete", "double"))):
+        match draw(st.sampled_from(("set", "set", "delete", "double", "stretch"))):
             case "set":
                 octets[place] = draw(st.one_of(st.integers(0, 255), INTERESTING))
             case "delete":
                 del octets[place : place + span]
             case "double":
                 octets[place:place] = octets[place : place + span]
+            case "stretch":  # Python reads no integer of more than 4300 digits
+                octets[place:place] = octets[place : place + 1] * 5000
     return bytes(octets[: draw(st.integers(0, len(octets)))] if draw(st.booleans()) else octets)
 
 
