@@ -51,11 +51,11 @@ class Calibration:
     """One sender and one reflector on the loopback of the calling thread's network namespace."""
 
     def __init__(self, reflector: Reflector | None, sender: Sender | None, why_not: str = "") -> None:
-        self._reflector, self._sender, self._why_not = reflector, sender, why_not
+        self._reflector, self._sender, self.why_not = reflector, sender, why_not
 
     @classmethod
-    def begin(cls, packets: int = PACKETS, rate_pps: float = RATE, window: int = 0) -> Calibration:
-        """Packets leave from now on. Never raises: a host without a loopback says so in `finish`."""
+    def begin(cls, packets: int | None = PACKETS, rate_pps: float = RATE) -> Calibration:
+        """Packets leave from now on; as in `SenderConfig`. Never raises: a host without a loopback says so in `finish`."""
         with contextlib.ExitStack() as started:
             try:
                 reflector = started.enter_context(
@@ -64,7 +64,7 @@ class Calibration:
                 sender = Sender.start(
                     SenderConfig(
                         LOOPBACK, reflector.port, ssid=_SSID, packets=packets, rate_pps=rate_pps, timeout_ns=_TIMEOUT_NS,
-                        window=window, far_buffer_bytes=reflector.receive_buffer_bytes,
+                        far_buffer_bytes=reflector.receive_buffer_bytes,
                     )
                 )  # fmt: skip
             except LinkqualError as error:
@@ -77,6 +77,7 @@ class Calibration:
         assert self._sender is not None
         assert self._reflector is not None
         found, delays = Run(), LogLinear()
+        started_ns = self._reflector.counters()["cpu_ns"]
         for rows in self._sender.chunks():
             delays.add(delay.round_trip(rows))
             found.received += int((rows["fate"] == Fate.RECEIVED).sum())
@@ -85,6 +86,7 @@ class Calibration:
                 self._sender.stop()
         found.near = self._sender.report()
         found.far = self._reflector.stop()["counters"]
+        found.far["cpu_ns"] -= started_ns
         found.round_trips = delays.data()
         return found
 
@@ -92,7 +94,7 @@ class Calibration:
         """The floor, or why there is none; ends everything."""
         with self:
             if self._sender is None:
-                return HostFloor(why_not=self._why_not)
+                return HostFloor(why_not=self.why_not)
             try:
                 found = self.run(interrupted)
             except LinkqualError as error:

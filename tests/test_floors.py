@@ -14,7 +14,7 @@ FLOORS = {
     "session": 2, "impair": 2, "settings": 2, "provision": 2, "profile": 2, "link": 2, "plan": 2, "watch": 2, "rules": 2, "document": 2,
     "net": 3, "store": 3, "capture": 3, "lab": 3,
     "probes": 4, "calibration": 4,
-    "runner": 5, "rejudge": 5, "recount": 5, "doctor": 5, "agent": 5, "reports": 5, "profiles": 5,
+    "runner": 5, "rejudge": 5, "recount": 5, "doctor": 5, "host_limits": 5, "agent": 5, "reports": 5, "profiles": 5,
     "live": 6, "cli": 6, "__main__": 6,
 }  # fmt: skip
 IMPURE = {"socket", "ssl", "subprocess", "threading", "multiprocessing", "time", "os", "pathlib", "random", "select",

@@ -73,6 +73,14 @@ def test_a_reflector_lives_as_long_as_the_session_says(agent: Any) -> None:
         assert refused(control, "stamp.close", session=opened["session"]).kind == "state"
 
 
+def test_the_far_host_measures_itself_once(agent: Any) -> None:
+    with Control.connect(agent.peer) as control:
+        found = control.call("calibrate")
+        assert found["n"] > 0, found["why_not"]
+        assert 0 < found["rtt_p50_ns"] <= found["rtt_p99_ns"]
+        assert refused(control, "calibrate").kind == "state"
+
+
 def test_the_reflector_answers_only_the_near_end(agent: Any) -> None:
     with Control.connect(agent.peer) as control:
         opened = control.call("stamp.open", **STAMP)
