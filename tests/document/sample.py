@@ -7,6 +7,7 @@ from pathlib import Path
 from linkqual import document
 from linkqual.model import (
     ClockState,
+    ClockStep,
     Conditions,
     Decision,
     Direction,
@@ -16,6 +17,7 @@ from linkqual.model import (
     Finding,
     Histogram,
     Hop,
+    HostFloor,
     Link,
     LossEvent,
     MarkingResult,
@@ -32,6 +34,7 @@ from linkqual.model import (
     Qualification,
     Relation,
     Rule,
+    Segment,
     Slice,
     StampResult,
     Step,
@@ -69,6 +72,9 @@ SUMMARY = Summary(
     over={"round_trip_delay/round-trip/p99": Tally(10)},
     loss_events=(LossEvent(Direction.FORWARD, START + 5, 0, 17, 1), LossEvent(None, START + 9, 8, 40, 3)),
     slices=(Slice(START, 20_000, 1, 0, 0, 11_200_000, None, 11_400_000), Slice(START + 10**9, 0, 0, 0, 0)),
+    clock_steps=(ClockStep(3, 9, START + 3, START - 47_999_991, 100, -47_999_900, 10_000_000, 10_000_050),),
+    segments=(Segment(START, Histogram(1, 5, 5, 5, (5,), (1,)), Histogram()), Segment(None)),
+    crossed=5,
     forward_hops={"250": 332_857},
 )
 
@@ -107,6 +113,9 @@ DOCUMENT = Qualification(
                     33_554_432,
                     {"UdpRcvbufErrors": 2},
                     ("busy",),
+                    clock_before=ClockState("chrony", False, None, "no source"),
+                    clock_stepped_ns=-48_000_000,
+                    floor=HostFloor(1000, 424, 1439, 25_489, 1000.0, "kernel", ""),
                 ),
                 clock_error_ns=500_000,
             ),
