@@ -15,15 +15,13 @@ import numpy.typing as npt
 from linkqual.errors import InputError
 from linkqual.net import clock
 from linkqual.net.clock import Alarm, cpu_ns, monotonic_ns, utc_ns
-from linkqual.net.messages import Longs, MessageBlock, Octets, received_ancillary, runs
+from linkqual.net.messages import Longs, MessageBlock, Octets, runs
 from linkqual.net.outlet import Outlet
 from linkqual.net.process import ANSWER, BITMAP, CHUNK, ERROR, READY, REPORT, Inbox, Json, Outbox
 from linkqual.net.reflector import ReflectorConfig
+from linkqual.net.served import Batch, Mask, Owners, Served
 from linkqual.net.sockets import StampedSocket, address_octets
-from linkqual.records import ABSENT
-from linkqual.session.answers import Ends
-from linkqual.session.reflector import ReflectorSession, Rows
-from linkqual.units import NS_PER_S
+from linkqual.session.reflector import Rows
 from linkqual.wire.stamp import BASE_BYTES, Mode
 
 _BATCH, _LARGE_BATCH, _LARGE_ROW = 512, 128, 4096  # packets read in one go; fewer where they may be long
@@ -40,9 +38,6 @@ _MOST_SAMPLES = 1000
 _MOST_BACKLOG = 64 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
 _ROWS_A_CHUNK = 4096
 _NOBODY = -1
-_OWNERS = 1 << 16  # replies whose TX stamps may be under way
-
-Mask = npt.NDArray[np.bool_]
 
 
 def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:
@@ -50,99 +45,6 @@ def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:
     several = config.get("sessions")
     configs = [ReflectorConfig(**one) for one in several or [config]]
     _Mirror(configs, inbox, outbox, alone=several is None).run()
-
-
-class _Served:
-    """One session, and how its packets are told from others."""
-
-    def __init__(self, config: ReflectorConfig, here: bytes, here_port: int) -> None:
-        self.config = config
-        self.session = ReflectorSession(config.settings(utc_ns()))
-        self.address = np.frombuffer(address_octets(config.peer_address), np.uint8)
-        self.over_ns = monotonic_ns() + config.max_seconds * NS_PER_S
-        self._here = here, here_port
-        self.meet(config.peer_port)
-
-    def meet(self, port: int) -> None:
-        """The peer sends from this port; 0: not known yet."""
-        self.port = port
-        self.session.answers.ends = Ends(self.address.tobytes(), port, *self._here)
-
-    def claim(self, batch: _Batch, free: Mask) -> Mask:
-        """Which of the packets that are still `free` are this session's to answer or to refuse."""
-        mine = free & batch.from_address(self.address)
-        if self.config.peer_port:
-            mine &= batch.ports == self.config.peer_port
-        if (
-            self.config.foreign and self.config.ssid is not None
-        ):  # too short a packet shows no SSID: the first session's
-            ssids = self.session.requests(batch.packets)["ssid"]
-            mine &= (ssids == self.config.ssid) | (batch.lengths < self.session.shortest)
-        if not self.port or (self.config.foreign and utc_ns() - self.session.newest_ns > self.config.idle_ns):
-            self._look_for_peer(batch, np.flatnonzero(mine))
-        if self.port:
-            mine &= batch.ports == self.port
-        return mine
-
-    def _look_for_peer(self, batch: _Batch, candidates: Longs) -> None:
-        """Who sends the first sound packet is the peer; a foreign one, silent for a while, may start again or elsewhere."""
-        sound = candidates[self.session.recognises(batch.packets, batch.lengths, candidates)]
-        next_ones = sound[self.session.continues(batch.packets, batch.stamps, sound)]
-        if len(next_ones) and self.port in (0, int(batch.ports[next_ones[0]])):
-            self.meet(int(batch.ports[next_ones[0]]))
-        elif len(sound) and self.config.foreign:
-            sequence = self.session.requests(batch.packets)["sequence"][sound[0]]
-            self.session.begin_anew(int(sequence), utc_ns())
-            self.meet(int(batch.ports[sound[0]]))
-
-
-class _Batch:
-    """Packets read in one go, a row each."""
-
-    def __init__(self, block: MessageBlock, count: int) -> None:
-        self.packets = block.payload[:count]
-        self.lengths = block.lengths[:count].astype(np.int64)
-        longer = block.truncated(count)
-        if longer.any():
-            self.lengths[longer] = block.width + 1
-        self.stamps, self.ttl, self.tos = received_ancillary(block, count)
-        self.unstamped = 0
-        missing = self.stamps == ABSENT
-        if missing.any():
-            self.stamps[missing] = utc_ns()
-            self.unstamped = int(missing.sum())
-        self._names = block.names[:count]
-
-    @property
-    def ports(self) -> npt.NDArray[np.uint16]:
-        """Source ports."""
-        return np.ascontiguousarray(self._names[:, 2:4]).view(">u2")[:, 0]
-
-    def from_address(self, address: Octets) -> Mask:
-        """Whose source is this address."""
-        at = 8 if len(address) == 16 else 4
-        return np.asarray((self._names[:, at : at + len(address)] == address).all(axis=1))
-
-
-class _Owners:
-    """Whose reply a TX stamp belongs to, where several sessions share the socket."""
-
-    def __init__(self) -> None:
-        self.next = 0
-        self._session = np.zeros(_OWNERS, np.int64)
-        self._number = np.zeros(_OWNERS, np.int64)
-
-    def enter(self, sessions: Longs, numbers: Longs) -> int:
-        """Replies of these sessions, with these numbers of their own; the number of the first one on the socket."""
-        at = (self.next + np.arange(len(numbers))) % _OWNERS
-        self._session[at], self._number[at] = sessions, numbers
-        self.next += len(numbers)
-        return self.next - len(numbers)
-
-    def find(self, numbers: Longs) -> tuple[Longs, Longs]:
-        """(sessions, their own numbers)."""
-        at = numbers % _OWNERS
-        return self._session[at], self._number[at]
 
 
 class _Mirror:
@@ -153,11 +55,11 @@ class _Mirror:
         first = configs[0]
         self._socket = StampedSocket(first.bind_address, first.port, buffer_bytes=first.receive_buffer_bytes)
         here = address_octets(self._socket.address)
-        self._served = [_Served(config, here, self._socket.port) for config in configs]
+        self._served = [Served(config, here, self._socket.port) for config in configs]
         longest = max(int(Mode.AUTHENTICATED), *(config.longest_packet for config in configs))
         count = _BATCH if longest <= _LARGE_ROW else _LARGE_BATCH
         self._block = MessageBlock(count, -(-longest // _LINE_BYTES) * _LINE_BYTES, named=True)
-        self._owners = _Owners()
+        self._owners = Owners()
         self._outlet = Outlet(self._socket, 0, self._served[0].session.transmitted if alone else self._transmitted)
         self._tos = 0
         self._strangers = dict.fromkeys(("foreign", "wrong_ssid", "unstamped"), 0)
@@ -247,7 +149,7 @@ class _Mirror:
         block = self._block
         count = self._socket.receive(block)
         if count:
-            batch = _Batch(block, count)
+            batch = Batch(block, count)
             self._strangers["unstamped"] += batch.unstamped
             owner: Longs | None
             if block.named:
@@ -261,7 +163,7 @@ class _Mirror:
         self._outlet.collect()
         return count
 
-    def _distribute(self, batch: _Batch) -> Longs:
+    def _distribute(self, batch: Batch) -> Longs:
         """To each session its own: which one answers each packet. Of the rest it is counted why nobody does."""
         free = np.ones(len(batch.lengths), np.bool_)
         owner = np.full(len(free), _NOBODY)
@@ -286,7 +188,7 @@ class _Mirror:
         if self._connected:
             self._drops.peer_known()
 
-    def _admit(self, index: int, batch: _Batch, mine: Mask) -> Mask:
+    def _admit(self, index: int, batch: Batch, mine: Mask) -> Mask:
         """Which packets of a session are to be answered."""
         served, now = self._served[index], monotonic_ns()
         nothing = np.zeros(len(mine), np.bool_)
@@ -301,7 +203,7 @@ class _Mirror:
         self._logged += len(rows)
         return nothing
 
-    def _reply(self, batch: _Batch, owner: Longs | None) -> None:
+    def _reply(self, batch: Batch, owner: Longs | None) -> None:
         """Answer packets in the order they came, with one call where all replies have one mark. `owner` None: all of one session."""
         if owner is None:
             rows = np.arange(len(batch.lengths))
@@ -326,7 +228,7 @@ class _Mirror:
                 marks[part] = self._answer(index, batch, rows[part], part, numbers)
         self._send(numbers, marks, owner)
 
-    def _answer(self, index: int, batch: _Batch, rows: Rows, places: Rows, numbers: Longs) -> Octets:
+    def _answer(self, index: int, batch: Batch, rows: Rows, places: Rows, numbers: Longs) -> Octets:
         """The marks of replies to `rows` of the batch, all of one session and length, now at these places of the block."""
         size = max(int(batch.lengths[rows][0]), BASE_BYTES)
         wide = self._block.payload[: len(numbers), :size]

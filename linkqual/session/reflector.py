@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.session.allowance import Allowance
 from linkqual.session.answers import Answers, Policy, Replies
 from linkqual.session.arrivals import Arrivals
 from linkqual.units import NS_PER_S
@@ -23,11 +24,8 @@ from linkqual.wire.timestamp import ErrorEstimate, TimestampFormat, encode, ntp_
 
 SHORTEST_REPLY = 41  # RFC 5357 s4.2.1: up to the Sender TTL a TWAMP reply has the fields of ours
 _LOW_32 = stamp.SEQUENCE_MODULUS - 1
-_BURST_S = 0.25  # a caller catching up after a stall may send this much of a second at once
 _REACH = 1 << 16  # packets a sequence may jump ahead at any moment, besides what the time passed allows
 _LONGEST_GAP_NS = 3600 * NS_PER_S
-_COPIES_BURST = 4096  # answers to copies that may have been saved up
-_FIRST_COPIES = 64
 _KEEP_DSCP = np.uint8(0xFC)
 
 ARRIVAL = np.dtype([("seq", "<i8"), ("received_ns", "<i8"), ("ttl", "u1"), ("tos", "u1")])  # a row of a one-way session
@@ -99,10 +97,7 @@ class ReflectorSession:
         )
         self.shortest = int(Mode.AUTHENTICATED) if settings.key else SHORTEST_REPLY
         self._wire = ptp_column if settings.error.form is TimestampFormat.PTP else ntp_column
-        self._tokens = self._burst = max(64.0, settings.max_pps * _BURST_S)
-        self._copies = float(_FIRST_COPIES)  # answers to copies left
-        self._filled_ns: int | None = None
-        self._admitted = 0
+        self._allowance = Allowance(settings.max_pps, settings.max_packets, settings.max_bytes)
         self._received = 0  # packets of the session, answered or not
         self._counts = np.zeros(0, np.int64)  # of the batch admitted last: R_RxC of each row
         self.newest_ns = settings.started_ns  # RX stamp of the newest packet in sequence
@@ -185,8 +180,7 @@ class ReflectorSession:
         self._received += count
         self.arrivals.note(np.arange(self.arrivals.next_seq, self.arrivals.next_seq + count))
         self.newest_ns = int(received_ns[-1])
-        allowed = self._allowance(lengths, now_ns)
-        self._copies = min(_COPIES_BURST, self._copies + allowed)
+        allowed = self._allowance.new(lengths, now_ns)
         self.counters.over_cap += count - allowed
         self.counters.received_bytes += allowed * int(lengths[0])
         return np.arange(count) < allowed
@@ -208,8 +202,6 @@ class ReflectorSession:
         reached: Mask = (seqs >= self.settings.first_seq) & (seqs < self.arrivals.next_seq + _REACH + ahead)
         return reached
 
-    # ---- allowances
-
     def _allowed(self, seqs: Longs, received_ns: Longs, lengths: Longs, now_ns: int) -> Mask:
         """Which of these packets are answered; all of them have arrived."""
         old = seqs < self.arrivals.oldest
@@ -222,38 +214,16 @@ class ReflectorSession:
                 self.newest_ns = int(received_ns[newest])
             self.arrivals.note(seqs[within])
         allowed = np.zeros(len(seqs), np.bool_)
-        fresh = np.flatnonzero(~copies)
-        fresh = fresh[: self._allowance(lengths[fresh], now_ns)]
-        allowed[fresh] = True
-        self._copies = min(_COPIES_BURST, self._copies + len(fresh))
-        if len(fresh) < len(seqs):
-            again = np.flatnonzero(copies & ~old)
-            answered = again[: min(int(self._copies), self._fitting(lengths[again], int(lengths[fresh].sum())))]
-            self._copies -= len(answered)
-            allowed[answered] = True
-            self.counters.duplicates += len(answered)
-            self.counters.replayed += int(copies.sum()) - len(answered)
-            self.counters.over_cap += len(seqs) - int(copies.sum()) - len(fresh)
+        fresh, again = np.flatnonzero(~copies), np.flatnonzero(copies & ~old)
+        answered = fresh[: self._allowance.new(lengths[fresh], now_ns)]
+        repeated = again[: self._allowance.copies(lengths[again])]
+        self.counters.over_cap += len(fresh) - len(answered)
+        self.counters.duplicates += len(repeated)
+        self.counters.replayed += len(seqs) - len(fresh) - len(repeated)
+        allowed = np.zeros(len(seqs), np.bool_)
+        allowed[answered] = allowed[repeated] = True
         self.counters.received_bytes += int(lengths[allowed].sum())
         return allowed
-
-    def _allowance(self, lengths: Longs, now_ns: int) -> int:
-        """How many of the first ones a token bucket of `max_pps` and the totals allow."""
-        elapsed = 0 if self._filled_ns is None else max(0, now_ns - self._filled_ns)
-        self._filled_ns = now_ns
-        self._tokens = min(self._burst, self._tokens + elapsed * self.settings.max_pps / NS_PER_S)
-        left = self.settings.max_packets - self._admitted
-        allowed = max(0, min(self._fitting(lengths, 0), int(self._tokens), left))
-        self._tokens -= allowed
-        self._admitted += allowed
-        return allowed
-
-    def _fitting(self, lengths: Longs, taken: int) -> int:
-        """How many of the first ones the cap on octets leaves room for, `taken` of which are gone already."""
-        room = self.settings.max_bytes - self.counters.received_bytes - taken
-        if lengths.sum() <= room:
-            return len(lengths)
-        return int(np.searchsorted(np.cumsum(lengths), room, side="right"))
 
     # ---- replies
 
