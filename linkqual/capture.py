@@ -18,6 +18,7 @@ from typing import Any
 
 from linkqual import store
 from linkqual.errors import InputError
+from linkqual.model import Measurement
 from linkqual.records import ABSENT, Records
 from linkqual.session.captured import CapturedSession, Key
 from linkqual.session.captured_sessions import Sessions
@@ -194,9 +195,23 @@ def recount(path: Path, told: Reading, timeout_ns: int, port: int | None = None)
 
 
 def against(
-    path: Path, told: Reading, key: Key, folder: Path, step: str, place: Place, timeout_ns: int, port: int | None
+    path: Path,
+    told: Reading,
+    key: Key,
+    folder: Path,
+    taken: Measurement,
+    place: Place,
+    timeout_ns: int,
+    port: int | None,
 ) -> Comparison:
-    """The packets a run stored for a step, against one session of a capture; the file is read once more."""
+    """The packets a run stored for a step, against one session of a capture; the file is read once more.
+
+    With a reflector that is not ours some packets follow those that count (`probes.foreign`): they are left out.
+    """
+    step = taken.step.key
+    last = None
+    if taken.stamp is not None and taken.stamp.far_end != "agent":
+        last = max((int(rows["seq"][-1]) for rows in store.packets(folder, step) if len(rows)), default=None)
     witness = Witness(place)
     chosen: list[CapturedSession] = []
 
@@ -204,7 +219,7 @@ def against(
         for session, rows in records(path, told, timeout_ns, port):
             if session.key == key:
                 chosen[:] = [session]
-                yield rows
+                yield rows if last is None else rows[rows["seq"] <= last]
 
     witness.compare(store.packets(folder, step), captured())
     return witness.result(chosen[0].attribution())

@@ -79,7 +79,7 @@ def run(
         else:
             place, name = Place(at), measured.step.key
             folder = against if against.is_dir() else against.parent
-            done = capture.against(file, capture.Reading(), key, folder, name, place, limit_ns, port)
+            done = capture.against(file, capture.Reading(), key, folder, measured, place, limit_ns, port)
             code = ExitCode.PASS if done.agrees else ExitCode.FAIL
             if as_json:
                 answer["against"] = captures.against_json(str(against), name, key, place, done)

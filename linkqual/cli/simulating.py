@@ -57,8 +57,9 @@ def carry(line: Line, profile: Profile, *, packets: int, rate_pps: int, seed: in
 
 
 def _plan(line: Line, profile: Profile, packets: int, rate_pps: int) -> Plan:
-    """The profile's packet stream alone: the other probes have nothing to measure in memory."""
-    options = planner.PlanOptions(rate_pps=rate_pps, packets=packets, only=("stamp",))
+    """The profile's packet stream alone: the other probes have nothing to measure in memory. Of a size mix all have the largest."""
+    largest = profile.probes.get("stamp", {}).get("packet_bytes")
+    options = planner.PlanOptions(rate_pps=rate_pps, packets=packets, packet_bytes=largest, only=("stamp",))
     plan = planner.make(profile, line.link, options)
     objectives = tuple(one for one in plan.objectives if METRICS[one.metric].probe == "stamp")
     step: Step = plan.steps[0]

@@ -113,7 +113,7 @@ def looked_at(
     )
 
 
-def stored(folder, records, timeout_ns: int):
+def stored(folder, records, timeout_ns: int, far_end: str = "agent"):
     """A run's folder with these packets and a document around them."""
     from dataclasses import replace
 
@@ -127,7 +127,7 @@ def stored(folder, records, timeout_ns: int):
     packets.close()
     summarizer = Summarizer()
     summarizer.add(records)
-    result = StampResult(summarizer.summary(), rate_pps=1000.0, packet_bytes=64, timeout_ns=timeout_ns)
+    result = StampResult(summarizer.summary(), rate_pps=1000.0, packet_bytes=64, timeout_ns=timeout_ns, far_end=far_end)
     measured = Measurement(Step("stamp", "stamp", {}), T, MS, stamp=result)
     run.write_document(document.dump(replace(DOCUMENT, measurements=(measured,))))
     return folder

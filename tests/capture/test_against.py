@@ -171,6 +171,14 @@ def test_the_verb_compares(files: tuple[Path, Path], capsys: pytest.CaptureFixtu
     assert "captured at the far end, lost on the way there by the run's count" in said
 
 
+@pytest.mark.parametrize(("far_end", "code"), [("stateful", 0), ("agent", 1)])
+def test_packets_that_only_close_a_foreign_session_are_not_compared(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], far_end: str, code: int
+) -> None:
+    run = stored(tmp_path / "foreign", run_of_the_golden_example()[:8], 1000 * MS, far_end)
+    assert asked(capsys, files[0], "--against", run)[0] == code
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
