@@ -119,8 +119,14 @@ def _near_conditions(report: dict[str, Any]) -> EndConditions:
         receive_buffer_bytes=report.get("receive_buffer_bytes"),
         drops=socket_drops(report),
         counters=counted(report),
-        notes=_unsent(report),
+        notes=(*_unsent(report), *_card(report)),
     )
+
+
+def _card(report: dict[str, Any]) -> tuple[str, ...]:
+    """A network card that could stamp, and does not."""
+    card = report.get("card") or {}
+    return (f"the network card of {card['interface']} could stamp packets: {card['hint']}",) if card.get("hint") else ()
 
 
 def _unsent(report: dict[str, Any]) -> tuple[str, ...]:

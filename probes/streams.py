@@ -14,6 +14,7 @@ from linkqual.net.sender import SenderConfig
 from linkqual.probes.bench import Bench, PacketWriter, Progress, fault_of
 from linkqual.records import Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
+from linkqual.session.hardware import source
 from linkqual.stats.pacing import Audit
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
@@ -50,7 +51,8 @@ class Stream(ABC):
     fault: Fault | None = None
     done: int = 0
     lost: int = 0
-    far_stamped: bool = False  # the far kernel's stamps of its replies came
+    received: int = 0
+    far_stamped: int = 0  # of those: the far kernel's stamp of its reply came
     told_ns: int = 0
     heard_ns: int = field(default_factory=time.monotonic_ns)
 
@@ -103,7 +105,9 @@ class Stream(ABC):
             return
         self.lost += int(((rows["fate"] != Fate.RECEIVED) & (rows["fate"] != Fate.UNSENT)).sum())
         self.done += len(rows)
-        self.far_stamped |= bool((rows["stamps"] & Stamp.T3_KERNEL).any())
+        received = rows["fate"] == Fate.RECEIVED
+        self.received += int(received.sum())
+        self.far_stamped += int((received & (rows["stamps"] & Stamp.T3_KERNEL != 0)).sum())
         self.writer.write(rows)
         self.summarizer.add(rows)
         self.watch.add(rows)
@@ -234,8 +238,11 @@ class AgentStream(Stream):
         counters = far.get("counters", {})
         stamps: dict[str, str] = {}
         if counters:
-            late_read = counters.get("unstamped", 0) >= max(1, counters.get("answered", 0))
-            stamps = {"T2": "user" if late_read else "kernel", "T3": "kernel" if self.far_stamped else "user"}
+            mirrored, unstamped = counters.get("answered", 0), counters.get("unstamped", 0)
+            stamps = {
+                "T2": source(mirrored, max(0, mirrored - unstamped)),
+                "T3": source(self.received, self.far_stamped),
+            }
         return EndConditions(
             stamps=stamps,
             receive_buffer_bytes=counters.get("receive_buffer_bytes"),

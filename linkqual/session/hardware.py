@@ -59,7 +59,7 @@ def apply(records: Records, intervals_ns: Longs) -> int:
     return len(rows)
 
 
-def source(packets: int, kernel: int, card: int) -> str:
+def source(packets: int, kernel: int, card: int = 0) -> str:
     """Where the stamps of `packets` came from: "kernel", or the shares "hardware 98.2 %, kernel 1.8 %".
 
     `kernel`: those stamped by the kernel, `card`: those among them whose round trip the network card timed.
