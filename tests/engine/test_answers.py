@@ -148,6 +148,15 @@ def test_each_tlv_of_the_rfc_is_answered_and_flagged() -> None:
     assert made.stamps_left() == [[42, UTC - 3]]
 
 
+def test_stamps_wait_for_a_reply_as_long_as_they_are_fresh() -> None:
+    made = answers()
+    made.transmitted(np.arange(5), UTC + np.array([-60, -51, -49, -20, -1]) * 10**6)
+    asked = Tlv(Type.FOLLOW_UP_TELEMETRY, bytes(16)).encode()
+    told = [FollowUp.decode(filled([asked], made)[0][4:]).sequence for _ in range(3)]
+    assert told == [2, 3, 4]
+    assert made.stamps_left() == [[0, UTC - 60 * 10**6], [1, UTC - 51 * 10**6]]
+
+
 def test_replies_are_marked_as_asked_where_that_is_allowed() -> None:
     tail = np.frombuffer(Tlv(Type.CLASS_OF_SERVICE, ClassOfService(34).encode()).encode(), np.uint8)
     for mark, tos, said in ((True, 34 << 2 | 1, (34, 46, 1, 0)), (False, TOS, (34, 46, 1, 1))):
