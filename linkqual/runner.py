@@ -125,7 +125,7 @@ def _measure(step: Step, bench: Bench) -> Measurement:
     far_before = _far_host(bench.control)
     clock_before, ahead_ns = clock_state.clock_state(), clock_state.realtime_ahead_ns()
     with drops.Sampler(bench.peer_address) as sampler:
-        measurement = PROBES[step.probe].measure(step, bench)
+        measurement = PROBES[step.probe].measure(step, replace(bench, one_clock=_here(far_before)))
     far_after = _far_host(bench.control)
     near = host.conditions()
     near = replace(
@@ -144,7 +144,7 @@ def _measure(step: Step, bench: Bench) -> Measurement:
         clock_stepped_ns=_stepped(far_before, far_after),
         floor=bench.far_floor,
     )
-    same_clock = far_after.get("boot_id", "") == host.boot_id() != ""
+    same_clock = _here(far_after or far_before)
     known = measurement.conditions
     conditions = Conditions(
         near=_joined(near, known.near),
@@ -153,6 +153,11 @@ def _measure(step: Step, bench: Bench) -> Measurement:
         same_clock=same_clock,
     )
     return replace(measurement, conditions=conditions)
+
+
+def _here(said: dict[str, Json]) -> bool:
+    """Whether the far end runs on this very host."""
+    return bool(said.get("boot_id", "") == host.boot_id() != "")
 
 
 def _translated(control: Control | None) -> tuple[str, ...]:

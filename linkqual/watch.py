@@ -33,10 +33,20 @@ class Watch:
     """Sequential tests of all objectives with a limit; the others are left to the rules.
 
     `family`: red lines that share the error of a FAIL. `gap`: see `SequentialTest`. `rate_pps`: packets closer than the
-    time a queue takes to drain are not independent looks at it (`rules.proportion.assumed_burst`); 0: not known.
+    time a queue takes to drain are not independent looks at it (`rules.proportion.assumed_burst`); 0: not known. `one_clock`: both
+    ends read the same.
     """
 
-    def __init__(self, objectives: Iterable[Objective], family: int = 1, gap: int = 1, rate_pps: float = 0) -> None:
+    def __init__(
+        self,
+        objectives: Iterable[Objective],
+        family: int = 1,
+        gap: int = 1,
+        rate_pps: float = 0,
+        *,
+        one_clock: bool = True,
+    ) -> None:
+        self._one_clock = one_clock
         self._packets: list[_Watched] = []
         self._seconds: list[_Watched] = []
         for objective in objectives:
@@ -81,8 +91,20 @@ class Watch:
 
     @property
     def failed(self) -> bool:
-        """Whether a required red line is proven broken: the verdict is known, whatever else is measured."""
-        return any(watched.test.outcome is Outcome.FAIL and watched.objective.required for watched in self._every)
+        """Whether a required red line is proven broken: the verdict is known, whatever else is measured.
+
+        One-way jitter between two clocks is never known before the end: a clock may have been set.
+        """
+        return any(
+            watched.test.outcome is Outcome.FAIL
+            and watched.objective.required
+            and not self._of_clocks(watched.objective)
+            for watched in self._every
+        )
+
+    def _of_clocks(self, objective: Objective) -> bool:
+        one_way = objective.direction is not Direction.ROUND_TRIP
+        return not self._one_clock and one_way and objective.metric in ("pdv", "ipdv")
 
     def decisions(self, final: bool = False) -> tuple[Decision, ...]:
         """What was decided so far; `final`: with an INCONCLUSIVE for each that was looked at and not decided."""

@@ -72,6 +72,7 @@ class Bench:
     reflector: Reflector | None = None  # what answers at the far end where there is no agent
     objectives: tuple[Objective, ...] = ()
     link: Link = field(default_factory=Link)
+    one_clock: bool = True  # both ends run on one host
     near_floor: HostFloor | None = None  # what each host adds by itself (`calibration`), where that was asked for
     far_floor: HostFloor | None = None
     family_size: int = 1  # red lines judged together (Bonferroni on the FAIL side)

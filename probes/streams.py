@@ -65,7 +65,9 @@ class Stream(ABC):
             "step": step,
             "writer": bench.save_packets(step.key),
             "summarizer": Summarizer(objectives, audit=Audit.of(step.params)),
-            "watch": Watch(objectives, family=bench.family_size, rate_pps=step.params["rate_pps"]),
+            "watch": Watch(
+                objectives, family=bench.family_size, rate_pps=step.params["rate_pps"], one_clock=bench.one_clock
+            ),
         }
 
     @abstractmethod

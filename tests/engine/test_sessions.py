@@ -173,6 +173,24 @@ def test_a_step_of_the_wall_clock_loses_nothing(step: int) -> None:
     assert line.sender.counters.late == 0
 
 
+def test_a_wall_clock_set_back_while_replies_wait_to_be_read_loses_none() -> None:
+    """Two replies stamped in time are read together, the first after its timeout, and the clock was set back by ten seconds before."""
+    line = MemoryLine(lambda _seq: CLEAN, timeout_ns=100 * MS)
+    replies = []
+    for seq, left in enumerate((0, 90 * MS)):
+        packet = request_template(64, ssid=7).copy()[None]
+        sender_rows(packet)["sequence"] = seq
+        assert line.sender.depart(np.array([UTC + left]), UTC + left, left) == seq
+        assert admitted(line.reflector, packet, left, UTC + left).all()
+        answer(line.reflector, packet, UTC + left)
+        replies.append(packet)
+    two = np.ones(2, np.uint8)
+    arrived = UTC + np.array([101, 102]) * MS
+    line.sender.receive(np.concatenate(replies), arrived, two * 61, two * 0, UTC + 110 * MS - 10_000 * MS, 110 * MS)
+    records = line.sender.settle(10_000 * MS)
+    assert records["fate"].tolist() == [Fate.LOST, Fate.RECEIVED]
+
+
 def test_packets_the_host_did_not_send_are_no_losses() -> None:
     line = MemoryLine(lambda _seq: CLEAN)
     records = line.run(30, unsent=(0, 7, 29))

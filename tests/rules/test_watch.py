@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,19 @@ def test_a_good_line_is_decided_at_the_packet_of_its_strictest_limit() -> None:
     loss, delay = watch.decisions()
     assert (loss.n, loss.bad, loss.outcome, loss.limit, loss.confidence) == (3327, 0, Outcome.PASS, 1e-3, 0.95)
     assert (delay.outcome, delay.n) == (Outcome.PASS, 332)
+
+
+@pytest.mark.parametrize("one_clock", [True, False])
+def test_jitter_between_two_clocks_ends_no_run(one_clock: bool) -> None:
+    """What looks like jitter may be a clock that was set; with one clock the line is known to be bad."""
+    jitter = Objective("pdv", "p99", FORWARD, 1.0 * MS)
+    rows = records(Truth(3000))
+    for name in ("far_received_ns", "far_sent_ns"):
+        rows[name][1000:] += 48 * MS
+    watch = Watch((jitter, LOSS), rate_pps=100, one_clock=one_clock)
+    watch.add(rows)
+    assert watch.decisions()[0].outcome is Outcome.FAIL
+    assert watch.failed is one_clock
 
 
 @settings(max_examples=15, deadline=None)
