@@ -97,6 +97,12 @@ def test_totals_hold_where_packets_overtake_each_other(seed: int, count: int) ->
     assert abs(numbers.carried) <= 10
 
 
+def test_a_loss_beside_packets_that_overtook_each_other_has_its_direction() -> None:
+    done, _, numbers = through(table(5, far_end([0, 3, 2, 4], [True] * 4)), [])
+    assert done["fate"][1] == Fate.LOST_FORWARD
+    assert numbers.carried == 0
+
+
 def test_a_copy_made_on_the_way_there_is_no_arrival_more() -> None:
     rows = table(6, {0: 0, 1: 1, 3: 3, 4: 4, 5: 5})  # packet 1 came twice and was answered twice; 2 never arrived
     rows["forward_copies"][1] = 1

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from linkqual.errors import UsageError
-from linkqual.records import UNKNOWN_TOS, Fate
+from linkqual.records import UNKNOWN_TOS, Fate, Stamp
 from linkqual.session.mix import Mix, mean_bytes
 from linkqual.session.sender import SenderSession, SenderSettings
 from linkqual.session.tails import ASKABLE, Tails, requests
 from linkqual.wire import stamp_auth
 from linkqual.wire.stamp import Mode, request_template
 from linkqual.wire.stamp_packet import ReflectorPacket
-from linkqual.wire.timestamp import ErrorEstimate
+from linkqual.wire.timestamp import ErrorEstimate, ntp_from_ns
 from linkqual.wire.tlv import Flag, Tlv, Type, encode, parse
-from linkqual.wire.tlv_values import ClassOfService, DirectMeasurement, Location, TimestampInformation
+from linkqual.wire.tlv_values import ClassOfService, DirectMeasurement, FollowUp, Location, TimestampInformation
 
 UTC = 1_800_000_000_000_000_000
 MS = 1_000_000
@@ -149,6 +149,24 @@ def test_an_unsigned_reply_is_counted_and_not_read() -> None:
     assert one.counters.wrong_key == 1
 
 
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_follow_up_that_is_not_signed_moves_no_stamp(torn: bool) -> None:
+    signed = replace(SETTINGS, key=KEY, follow_up=True)
+    one = session(signed, Mode.AUTHENTICATED)
+    items = answered(template(Mode.AUTHENTICATED)[112:])
+    items[0] = replace(items[0], value=FollowUp(0, ntp_from_ns(UTC + 77), 2).encode())
+    for sequence in (0, 1):
+        packet = reply(sequence, encode(items), mode=Mode.AUTHENTICATED)
+        stamp_auth.sign_tlvs(packet, KEY)
+        if torn:
+            packet[0, 112 + 4 + 15] ^= 1
+        stamp_auth.sign(packet, KEY)
+        take(one, packet)
+    row = one.settle(5000 * MS)[0]
+    assert bool(row["stamps"] & Stamp.T3_KERNEL) is not torn
+    assert row["far_sent_ns"] == UTC + (20 if torn else 77)
+
+
 def test_a_reply_of_twamp_size_is_read_and_a_shorter_one_is_not() -> None:
     one = SenderSession(replace(SETTINGS, far_kernel=False))
     one.depart(np.arange(8) * MS + UTC, UTC, 0)
@@ -173,3 +191,4 @@ def test_sizes_follow_from_the_seed_and_the_number_alone() -> None:
     sizes = parts.sizes[whole]
     assert abs(sizes.mean() - mean_bytes(weights)) < 40
     assert set(sizes.tolist()) == {64, 594, 1518}
+    assert parts.kinds(4096, 4096).tolist() != whole.tolist()
