@@ -14,6 +14,7 @@ from linkqual.records import ABSENT, Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
 from linkqual.session.reflector import ReflectorSession
 from linkqual.wire.stamp import request_template, sender_rows
+from linkqual.wire.stamp_auth import sign, sign_tlvs
 from tests.engine.memory_line import (
     CLEAN,
     FAR_AHEAD,
@@ -296,6 +297,44 @@ def test_no_bytes_upset_a_session(data: bytes, size: int) -> None:
         answer(line.reflector, packets[good])
     figures = line.reflector.figures()
     assert sum(figures[kind] for kind in ("answered", "malformed", "wrong_ssid", "replayed")) == 8
+
+
+PIECES = st.tuples(st.booleans(), st.binary(max_size=190), st.integers(0, 190), st.integers(0, 3))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PIECES, min_size=1, max_size=8), st.booleans(), st.booleans(), st.booleans())
+def test_each_packet_of_any_octets_is_in_one_counter(
+    pieces: list[tuple[bool, bytes, int, int]], signed: bool, any_ssid: bool, stateless: bool
+) -> None:
+    """Garbage, and packets of the session of which a few octets were overwritten."""
+    key = b"k" * 32 if signed else b""
+    base = MemoryLine(lambda _seq: CLEAN).reflector.settings
+    reflector = ReflectorSession(replace(base, key=key, ssid=None if any_ssid else 7, stateless=stateless))
+    mode = reflector.settings.mode
+    packets, lengths = np.zeros((len(pieces), 192), np.uint8), np.zeros(len(pieces), np.int64)
+    for row, (sound, octets, at, seq) in enumerate(pieces):
+        packet = (
+            request_template(mode.follow_up_bytes + 8, mode=mode, ssid=7).copy() if sound else np.zeros(0, np.uint8)
+        )
+        if sound:
+            packet[3] = seq
+            if signed:
+                sign_tlvs(packet[None], key)
+                sign(packet[None], key)
+        written = octets[:3] if sound else octets
+        whole = bytes(packet[:at]) + written + bytes(packet[at + len(written) :])
+        lengths[row] = min(len(whole), 192)
+        packets[row, : lengths[row]] = np.frombuffer(whole, np.uint8)[:192]
+    taken = reflector.admit(packets, lengths, np.ones(len(pieces), bool), np.full(len(pieces), UTC), 0)
+    for row in np.flatnonzero(taken):
+        part = packets[row : row + 1, : max(44, lengths[row])]
+        one = np.ones(1, np.uint8)
+        reflector.answer(part, np.array([row]), reflector.number(1), np.full(1, UTC), one, one, UTC)
+    figures = reflector.figures()
+    kinds = ("answered", "malformed", "wrong_key", "wrong_ssid", "replayed", "over_cap")
+    assert sum(figures[kind] for kind in kinds) == len(pieces)
+    assert figures["answered"] == taken.sum()
 
 
 # ---- the reflector's refusals
