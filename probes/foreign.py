@@ -19,6 +19,7 @@ from linkqual.probes.bench import Reflector
 from linkqual.probes.streams import SILENCE_NS, SILENT, Stream, without
 from linkqual.records import Fate
 from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, Numbers
+from linkqual.session.hardware import source
 from linkqual.session.tails import FOREIGN_ASKS, least_bytes
 from linkqual.units import NS_PER_S, format_duration
 from linkqual.wire.pairing import join_host_port
@@ -115,7 +116,7 @@ class ReflectorStream(Stream):
         methods = (told.get("method_in"), told.get("method_out"))
         stamps = {name: _METHODS.get(method, "user") for name, method in zip(("T2", "T3"), methods, strict=True)}
         if self.far_stamped:
-            stamps["T3"] = "kernel"
+            stamps["T3"] = source(self.received, self.far_stamped)
         return EndConditions(host=self._name(), stamps=stamps, notes=tuple(self._notes(report, stamps)))
 
     def _notes(self, report: dict[str, Any], stamps: dict[str, str]) -> list[str]:
