@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -228,6 +229,18 @@ def test_a_page_stays_small(name: str) -> None:
 @pytest.mark.parametrize("name", ["no_data", "clean"])
 def test_words_of_the_page_are_the_ones_accepted(name: str) -> None:
     matches(f"{name}-page.txt", "\n".join(line for raw in page(name).words if (line := " ".join(raw.split()))) + "\n")
+
+
+@pytest.mark.parametrize(("far_end", "says"), [("stateful", "counts what it receives"), ("stateless", "have no direction")])
+def test_a_far_end_that_is_not_ours_and_a_mix_of_sizes_are_told(far_end: str, says: str) -> None:
+    document = SAMPLES["few"]()
+    (stream,) = (one for one in document.measurements if one.stamp)
+    assert stream.stamp is not None
+    mixed = replace(stream.stamp, far_end=far_end, packet_bytes=1518, mix=((64, 7), (594, 4), (1518, 1)))
+    text = Page(html.render(replace(document, measurements=(replace(stream, stamp=mixed),)))).text
+    assert "64, 594 and 1,518 B as 7:4:1 (362 B on average) of UDP payload" in text
+    assert "A reflector that is not ours answered the probes" in text
+    assert says in text
 
 
 def test_an_outcome_is_never_told_by_colour_alone() -> None:
