@@ -127,7 +127,7 @@ def _measure(step: Step, bench: Bench) -> Measurement:
     with drops.Sampler(bench.peer_address) as sampler:
         measurement = PROBES[step.probe].measure(step, replace(bench, one_clock=_here(far_before)))
     far_after = _far_host(bench.control)
-    near = host.conditions()
+    near = host.conditions(bench.peer_address)
     near = replace(
         near,
         drops=sampler.increase,

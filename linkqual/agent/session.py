@@ -119,7 +119,7 @@ class Session:
             latest, times = sampler.latest, sampler.times
             sampler.begin()
             return {
-                **asdict(host.conditions()),
+                **asdict(host.conditions(self.near)),
                 "drops": latest,
                 "drop_times": times,
                 "boot_id": host.boot_id(),

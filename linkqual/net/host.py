@@ -14,7 +14,7 @@ from pathlib import Path
 from linkqual import __version__
 from linkqual.errors import HostError
 from linkqual.model import EndConditions
-from linkqual.net import child
+from linkqual.net import child, netlink, nic
 from linkqual.net.clock_state import clock_state
 
 _PROGRAMS = {"iperf3": ("iperf3", "--version"), "ping": ("ping", "-V")}
@@ -67,11 +67,17 @@ def boot_id() -> str:
 # ---- everything a result says of this end
 
 
-def conditions() -> EndConditions:
-    """This end as it stands in a document, without what only a step knows: drops are an increase, stamps and buffers a socket's."""
+def conditions(peer: str = "") -> EndConditions:
+    """This end as it stands in a document, without what only a step knows: drops are an increase, stamps and buffers a socket's.
+
+    `peer`: the card on the way to this address is looked at too.
+    """
+    interface = netlink.outgoing_interface(peer) if peer else None
+    narrow = nic.narrow_slot(interface) if interface else ""
     return EndConditions(
         host=platform.node(),
         platform=f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} CPUs",
         versions=versions(),
         clock=clock_state(),
+        notes=(narrow,) if narrow else (),
     )

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from linkqual.errors import HostError
 from linkqual.net.sockets import address_octets
 
 _GETROUTE, _GETQDISC = 26, 38
@@ -55,8 +56,11 @@ def queues() -> list[Queue]:
 
 
 def outgoing_interface(address: str) -> str | None:
-    """The interface a packet to this numeric address leaves by; None when there is no route or it can't be asked."""
-    octets = address_octets(address)
+    """The interface a packet to this numeric address leaves by; None for a name, without a route, or when it can't be asked."""
+    try:
+        octets = address_octets(address)
+    except HostError:
+        return None
     family = socket.AF_INET if len(octets) == 4 else socket.AF_INET6
     body = _ROUTE.pack(family, 8 * len(octets), 0, 0, 0, 0, 0, 0, 0)
     body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(octets), _RTA_DST) + octets

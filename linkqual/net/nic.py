@@ -1,4 +1,4 @@
-"""The counters of a network card's own driver (what `ethtool -S` shows): packets its rings had no room for. Floor 3.
+"""What a network card says of itself: packets its rings had no room for (`ethtool -S`), and whether its slot is too narrow. Floor 3.
 
 Drivers name them as they like: those kept are the ones whose name says that a packet was missed, discarded or found no buffer.
 """
@@ -11,6 +11,7 @@ import fcntl
 import re
 import socket
 import struct
+from pathlib import Path
 
 _SIOCETHTOOL = 0x8946
 _GET_DRIVER, _GET_STRINGS, _GET_STATISTICS = 0x03, 0x1B, 0x1D
@@ -20,6 +21,9 @@ _DRIVER_BYTES, _COUNT_AT = 196, 180  # struct ethtool_drvinfo; its n_stats
 _HEAD_BYTES = {_GET_STRINGS: 12, _GET_STATISTICS: 8}
 _MOST = 8192  # statistics of one card
 _REQUEST = struct.Struct("=16sQ8x")  # struct ifreq with a pointer
+
+_INTERFACES = Path("/sys/class/net")
+_CODED_8B10B_GTS = 5.0  # up to here (PCIe 2) a lane spends 2 bits of 10 on coding, above 2 of 130
 
 _LACKING = re.compile(
     r"(^|_)(missed|no_?buf\w*|no_?dma\w*|nobuf\w*|out_of_buffer|discards?|fifo_errors|overruns?|drop\w*|steer_missed\w*)",
@@ -47,6 +51,32 @@ def ring_drops(interface: str) -> dict[str, int]:
         values = _ask(asking, interface, _GET_STATISTICS, struct.pack("=I", count) + bytes(8 * count))
         return _kept(names, values[_HEAD_BYTES[_GET_STATISTICS] :], count)
     return {}
+
+
+def narrow_slot(interface: str) -> str:
+    """A sentence where the card's PCIe slot carries less than the card's own rate, before packets' overhead; "" where it does not
+    or nothing is known (a virtual interface).
+    """
+    speed, width = _read(interface, "device/current_link_speed"), _read(interface, "device/current_link_width")
+    rate = _read(interface, "speed")  # Mbit/s, -1: no link
+    try:
+        per_lane, lanes, card = float(speed.split(" ")[0]), int(width), int(rate) / 1000
+    except ValueError:
+        return ""
+    slot = per_lane * lanes * (0.8 if per_lane <= _CODED_8B10B_GTS else 128 / 130)
+    if not 0 < slot < card:
+        return ""
+    return (
+        f"the slot of {interface} ({lanes} lanes of {per_lane:g} GT/s) carries at most {slot:.3g} Gbit/s, less than the card's {card:g}: "
+        "a wider slot, or one of a later generation, is needed to fill it"
+    )
+
+
+def _read(interface: str, name: str) -> str:
+    try:
+        return (_INTERFACES / interface / name).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _ask(asking: socket.socket, interface: str, command: int, rest: bytes) -> bytes:

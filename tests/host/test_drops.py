@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkqual.net import drops, netlink, nic
+from linkqual.net import drops, host, netlink, nic
 from linkqual.net.drops import MOST_TIMES, Rise, Sampler, rise, thinned
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
@@ -56,6 +56,7 @@ def test_every_interface_has_its_counters() -> None:
 def test_only_the_interfaces_asked_for() -> None:
     assert {name.partition(":")[0] for name in drops.counters(["lo"]) if ":" in name} == {"lo"}
     assert netlink.outgoing_interface("127.0.0.1") == netlink.outgoing_interface("::1") == "lo"
+    assert netlink.outgoing_interface("a-name.example") is None
 
 
 @pytest.fixture
@@ -235,6 +236,35 @@ def test_a_cards_counters_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_card_without_such_counters() -> None:
     assert nic.ring_drops("lo") == {}
     assert nic.ring_drops("no-such-card") == {}
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "rate", "says"),
+    [
+        ("8.0 GT/s PCIe", 8, 100_000, "8 lanes of 8 GT/s) carries at most 63 Gbit/s, less than the card's 100"),
+        ("16.0 GT/s PCIe", 16, 400_000, "at most 252 Gbit/s, less than the card's 400"),
+        ("5.0 GT/s", 4, 25_000, "at most 16 Gbit/s, less than the card's 25"),
+        ("16.0 GT/s PCIe", 16, 200_000, ""),
+        ("Unknown", 8, 100_000, ""),
+        ("8.0 GT/s PCIe", 8, -1, ""),
+        ("8.0 GT/s PCIe", 0, 100_000, ""),
+    ],
+)
+def test_a_card_in_a_slot_too_narrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speed: str, width: int, rate: int, says: str
+) -> None:
+    device = tmp_path / "ens1f0" / "device"
+    device.mkdir(parents=True)
+    (device / "current_link_speed").write_text(f"{speed}\n")
+    (device / "current_link_width").write_text(f"{width}\n")
+    (tmp_path / "ens1f0" / "speed").write_text(f"{rate}\n")
+    monkeypatch.setattr(nic, "_INTERFACES", tmp_path)
+    said = nic.narrow_slot("ens1f0")
+    assert says in said
+    assert bool(said) is bool(says)
+    monkeypatch.setattr(netlink, "outgoing_interface", lambda _address: "ens1f0")
+    assert host.conditions("192.0.2.1").notes == ((said,) if said else ())
+    assert nic.narrow_slot("no-such-card") == ""
 
 
 def test_what_the_kernel_does_not_have_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
