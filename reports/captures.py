@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from linkqual.session.witness import Comparison
 
 _QUANTILES = (0.5, 0.99, 0.999, 1.0)
+_MOST_AT_LENGTH = 3
+_HEADS = f"{'':>3}{'sent':>12}{'answered':>12}{'unanswered':>12}{'missing':>10}{'round trip':>12}   session"
 _LINKS = {0: "loopback", 1: "Ethernet", 113: "Linux cooked", 276: "Linux cooked v2", 101: "raw IP"}
 _COUNTS = {
     "unseen": "answered although their request was not captured: the capture is not complete, or the way back is another",
@@ -41,11 +43,24 @@ def _endpoint(address: bytes, port: int) -> str:
 
 
 def as_text(file: str, told: Reading, found: dict[Key, Found]) -> list[str]:
-    """What was read, and each session."""
+    """What was read, and each session: at length, of many one line each."""
     lines = [*_reading(file, told)]
     for number, each in enumerate(found.values(), 1):
-        lines += ["", *_session(number, each)]
+        if len(found) > _MOST_AT_LENGTH:
+            lines += ["", _HEADS] if number == 1 else []
+            lines.append(_one_line(number, each))
+        else:
+            lines += ["", *at_length(each)]
+    if len(found) > _MOST_AT_LENGTH:
+        lines += ["", "--session N shows one of them at length"]
     return lines
+
+
+def _one_line(number: int, each: Found) -> str:
+    summary = each.summarizer.summary()
+    median = format_duration(quantiles(summary.round_trip_delay, (0.5,))[0]) if summary.round_trip_delay.n else "-"
+    counts = f"{summary.sent:>12,}{summary.received:>12,}{summary.lost:>12,}{summary.lost_forward:>10,}"
+    return f"{number:>3}{counts}{median:>12}   {name(each.session.key)}"
 
 
 def _reading(file: str, told: Reading) -> Iterator[str]:
@@ -61,36 +76,36 @@ def _reading(file: str, told: Reading) -> Iterator[str]:
         yield f"DAMAGED: {told.damage}; what came before it was used"
 
 
-def _session(number: int, each: Found) -> Iterator[str]:
+def at_length(each: Found) -> Iterator[str]:
+    """Every count of one session that is not zero, and what it means."""
     summary, counts, key = each.summarizer.summary(), each.session.counts, each.session.key
-    yield f"session {number}   {name(key)}, {each.session.mode.name.lower()}"
-
-    def row(what: str, count: int, meaning: str = "") -> str:
-        return f"  {what:<26}{count:>14,}   {meaning}".rstrip()
-
-    yield row("sent, by the numbers", summary.sent)
-    yield row("requests seen", counts.requests - counts.request_copies)
-    yield row("requests missing", summary.lost_forward, "lost before this capture" if summary.lost_forward else "")
-    yield row("replies seen", summary.received)
-    yield row("unanswered", summary.lost, "lost beyond this capture" if summary.lost else "")
     found = each.session.attribution()
+    yield f"{name(key)}, {each.session.mode.name.lower()}"
+    rows = [
+        ("sent, by the numbers", summary.sent, ""),
+        ("requests seen", counts.requests - counts.request_copies, ""),
+        ("requests missing", summary.lost_forward, "lost before this capture"),
+        ("replies seen", summary.received, ""),
+        ("unanswered", summary.lost, "lost beyond this capture"),
+        ("lost on the way there", found.forward or 0, "by the reflector's own numbers, up to its last reply"),
+        ("lost on the way back", found.reverse or 0, "between the reflector and this capture"),
+        ("before the first reply", found.head, "lost either way: the session's beginning was not captured"),
+        ("after the last reply", found.tail, "lost either way, or still under way"),
+        ("copied before the capture", counts.request_copies, ""),
+        ("copied on the way there", summary.duplicates_forward, "answered twice by the reflector"),
+        ("copied on the way back", summary.duplicates_reverse, ""),
+        ("reordered on the way there", summary.reordered_forward, ""),
+        ("reordered on the way back", summary.reordered_reverse, ""),
+        *((field, getattr(counts, field), meaning) for field, meaning in _COUNTS.items()),
+    ]
+    for what, count, meaning in rows:
+        if count or what in ("replies seen", "unanswered"):
+            yield f"  {what:<28}{count:>14,}   {meaning if count else ''}".rstrip()
     if found.reason:
         yield f"  direction of losses unknown: {found.reason}"
-    elif summary.lost or summary.lost_forward:
-        yield row("  lost on the way there", found.forward or 0, "by the reflector's own numbers, up to its last reply")
-        yield row("  lost on the way back", found.reverse or 0, "between the reflector and this capture")
-    if found.tail:
-        yield row("  after the last reply", found.tail, "lost either way, or still under way")
-    yield row("copied before the capture", counts.request_copies)
-    yield row("copied on the way there", summary.duplicates_forward, "answered twice by the reflector")
-    yield row("copied on the way back", summary.duplicates_reverse)
-    yield row("reordered on the way there", summary.reordered_forward)
-    yield row("reordered on the way back", summary.reordered_reverse)
-    for field, meaning in _COUNTS.items():
-        if count := getattr(counts, field):
-            yield row(field, count, meaning)
     if summary.round_trip_delay.n:
-        yield f"  round trip from here: {_quantiles(summary.round_trip_delay)}, by the capture's stamps, less the reflector's T3 - T2"
+        yield f"  round trip from here: {_quantiles(summary.round_trip_delay)}"
+        yield "    by the capture's stamps, less the reflector's T3 - T2"
 
 
 def _quantiles(histogram: Histogram) -> str:

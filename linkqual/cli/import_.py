@@ -84,7 +84,8 @@ def run(
             if as_json:
                 answer["against"] = captures.against_json(str(against), name, key, place, done)
             else:
-                say(["", *captures.against_text(str(against), name, key, place, done)])
+                detail = captures.at_length(shown[key]) if len(shown) > 1 else ()
+                say(["", *detail, *captures.against_text(str(against), name, key, place, done)])
     if as_json:
         say_json(answer)
     elif code is ExitCode.NO_DATA:

@@ -26,6 +26,7 @@ class Attribution:
     forward: int | None = None
     reverse: int | None = None
     tail: int = 0  # sent after the last one answered: lost either way, or still under way
+    head: int = 0  # sent before the first one answered, in a session whose beginning was not captured
     reason: str = ""
 
 
@@ -71,12 +72,13 @@ class Numbers:
         if self._base is None:
             return Attribution(reason="no reply: a line that is cut, or nobody who answers")
         tail = max(0, self._last - self._top[0])
+        head = max(0, self._base[0] + 1 - self._first) if self._first else 0
         arrived = self._top[1] - self._base[1]
         forward = self._top[0] - self._base[0] - (arrived - self._copies)
         reverse = arrived - self._distinct
         if not self._counts and (forward or reverse):
             why = "the reflector's numbers equal the sender's: it keeps no state, or all losses are on the way back"
-            return Attribution(tail=tail, reason=why)
+            return Attribution(tail=tail, head=head, reason=why)
         if forward < 0 or reverse < 0:
-            return Attribution(tail=tail, reason="the reflector's numbers do not fit the sender's")
-        return Attribution(forward, reverse, tail)
+            return Attribution(tail=tail, head=head, reason="the reflector's numbers do not fit the sender's")
+        return Attribution(forward, reverse, tail, head)

@@ -169,7 +169,7 @@ class Witness:
 
 def _directions(run: Summary, found: Attribution) -> Iterator[Row]:
     """Judged where both sides know every direction."""
-    sure = found.tail == 0 and run.lost == 0 and found.forward is not None
+    sure = found.tail == found.head == 0 and run.lost == 0 and found.forward is not None
     yield Row("lost on the way there", run.lost_forward, found.forward, sure)
     yield Row("lost on the way back", run.lost_reverse, found.reverse, sure)
 

@@ -149,7 +149,7 @@ def test_the_verb_recounts(files: tuple[Path, Path], capsys: pytest.CaptureFixtu
     assert (code, answer["packets"], answer["stamp_packets"], answer["damage"]) == (0, 15, 15, None)
     assert (session["sender"], session["reflector"], session["ssid"]) == ("192.0.2.1:40000", "192.0.2.2:862", 7)
     assert (session["sent"], session["received"], session["lost"], session["missing"]) == (10, 5, 5, 0)
-    assert session["attribution"] == {"forward": 3, "reverse": 1, "tail": 1, "reason": ""}
+    assert session["attribution"] == {"forward": 3, "reverse": 1, "tail": 1, "head": 0, "reason": ""}
     assert session["round_trip_ns"]["max"] == 4 * MS
     assert main(["import", str(files[0])]) == 0
     text = capsys.readouterr().out

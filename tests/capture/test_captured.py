@@ -125,6 +125,15 @@ def test_a_capture_that_begins_in_the_middle_counts_from_its_first_reply() -> No
     assert looked_at(point.packets).sessions[0].attribution() == Attribution(2, 1, 0)
 
 
+def test_what_came_before_the_first_reply_of_such_a_capture_stays_open() -> None:
+    point = Point()
+    for seq in range(500, 510):
+        point.request(seq, T + seq * MS)
+        if seq >= 504:
+            point.reply(seq, seq - 37, T + seq * MS + MS // 2)
+    assert looked_at(point.packets).sessions[0].attribution() == Attribution(0, 0, 0, head=4)
+
+
 def test_at_the_reflectors_end_missing_numbers_are_the_losses_on_the_way_there() -> None:
     point = Point()
     for seq in (0, 1, 3, 4, 7, 8, 9):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ class Decoder:
 
     def __call__(self, data: bytes) -> None:
         try:
-            self.read(data)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)  # numpy's way of saying that a number does not fit
+                self.read(data)
         except self.errors as error:
             _plain(error)
 
