@@ -5,7 +5,8 @@ A row is opened by `depart`, gains its kernel TX stamp by `transmitted` and its 
 for it is there too (Follow-Up Telemetry of a later reply, RFC 8972 s4.7) or a grace has passed; or its timeout has passed.
 Memory is that of the packets in flight, however many a session has.
 
-The timeout is the line's: the time a packet lay in the far end's buffer (T3 - T2) does not count towards it.
+The timeout is the line's: the time a packet lay in the far end's buffer (T3 - T2) does not count towards it, nor the time this host took to
+let it go (T1 of the kernel less the program's).
 
 Two clocks: records hold UTC; `now_ns` is monotonic and alone decides about timeouts, so a step of the wall clock loses
 nothing. Floor 2, pure.
@@ -36,6 +37,7 @@ _RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)
 _T1, _T3, _T4 = int(Stamp.T1_KERNEL), int(Stamp.T3_KERNEL), int(Stamp.T4_KERNEL)
 SETTLED_AT_ONCE = 8192  # rows at most that `settle` looks at and hands out
 _MOST_TX_DELAY_NS = NS_PER_S
+_NOTABLE_TX_DELAY_NS = 1_000_000
 
 Longs = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
@@ -143,10 +145,15 @@ class SenderSession:
         if not mine.all():
             seqs, sent_ns = seqs[mine], sent_ns[mine]
         rows = self._ring.at(seqs)
-        plausible = np.abs(sent_ns - self._column["sent_ns"][rows]) < _MOST_TX_DELAY_NS
+        delay = sent_ns - self._column["sent_ns"][rows]
+        plausible = np.abs(delay) < _MOST_TX_DELAY_NS
         if not plausible.all():
-            seqs, sent_ns = seqs[plausible], sent_ns[plausible]
+            seqs, sent_ns, delay = seqs[plausible], sent_ns[plausible], delay[plausible]
             rows = self._ring.at(seqs)
+        if (
+            delay.max(initial=0) > _NOTABLE_TX_DELAY_NS
+        ):  # the time this host took does not count towards the timeout either
+            self._ring.since[rows] += np.maximum(delay, 0) * (self._column["fate"][rows] == _LOST)
         self._column["sent_ns"][rows] = sent_ns
         self._column["stamps"][rows] |= _T1
         if self.settings.one_way and len(seqs):

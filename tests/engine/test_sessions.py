@@ -13,8 +13,9 @@ from linkqual.errors import InputError
 from linkqual.records import ABSENT, Fate, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
 from linkqual.session.reflector import ReflectorSession
-from linkqual.wire.stamp import request_template, sender_rows
+from linkqual.wire.stamp import reflector_rows, request_template, sender_rows
 from linkqual.wire.stamp_auth import sign, sign_tlvs
+from linkqual.wire.timestamp import ntp_from_ns
 from tests.engine.memory_line import (
     CLEAN,
     FAR_AHEAD,
@@ -140,6 +141,23 @@ def test_a_far_end_that_falls_behind_is_no_loss_of_the_line() -> None:
     line.sender.depart(np.zeros(1, np.int64), 0, line.now)
     assert line.sender.far_behind
     assert line.sender.room() == 0  # more would only fill that buffer
+
+
+def test_a_host_that_was_slow_to_send_is_no_loss_of_the_line() -> None:
+    """A packet was filled in at 0 and left at 90 ms; its reply came 90 ms later, within the timeout of 100."""
+    for left, late in ((90 * MS, 0), (70 * MS, 1), (0, 1)):
+        sender = MemoryLine(lambda _seq: CLEAN).sender
+        sender.depart(np.array([UTC]), UTC, 0)
+        sender.transmitted(np.array([0]), np.array([UTC + left]))
+        reply = np.tile(request_template(64, ssid=7), (1, 1))
+        rows = reflector_rows(reply)
+        rows["sender_error"], rows["timestamp"] = rows["error"], ntp_from_ns(UTC + FAR_AHEAD)
+        rows["receive_timestamp"] = rows["timestamp"]
+        blank, now = np.zeros(1, np.uint8), 180 * MS
+        sender.receive(reply, np.array([UTC + now]), blank, blank, UTC + now, now)
+        assert sender.counters.late == late
+        assert sender.counters.received == 1 - late
+        assert len(sender.settle(now + MS)) == 0 or late
 
 
 def test_a_copy_of_a_settled_reply_is_not_taken_for_a_late_one() -> None:
