@@ -43,6 +43,7 @@ from linkqual.probes import stamp
 from linkqual.probes.bench import Bench
 from linkqual.profile import parse as parse_profile
 from linkqual.records import Fate, Records
+from linkqual.rules.ledger import ledger
 from linkqual.units import NS_PER_S
 
 CASES = ("loss", "mangled")
@@ -189,6 +190,15 @@ class Outcome:
     cut_s: float
 
     @property
+    def addresses(self) -> dict[str, int]:
+        """Where the product says the lost packets were lost, and why it does not where it does not."""
+        found: dict[str, int] = {}
+        for entry in ledger(self.measurement):
+            where = entry.address if entry.holds else f"{entry.address} ({entry.because})"
+            found[where] = found.get(where, 0) + entry.packets
+        return found
+
+    @property
     def differences(self) -> int:
         return sum(line != measured for _, line, measured in self.rows)
 
@@ -303,6 +313,8 @@ def show(case: str, outcome: Outcome) -> None:
     print(f"  {'':38}{'line':>14}{'measured':>14}")
     for what, line, measured in outcome.rows:
         print(f"  {what:38}{line:>14,}{measured:>14,}{'' if line == measured else '   <-- differs'}")
+    for where, packets in outcome.addresses.items():
+        print(f"  lost at: {where}: {packets:,}")
     print(f"  host drops: {', '.join(f'{key} {n:,}' for key, n in outcome.ledger.items()) or 'none'}")
     for role, seen in outcome.peaks.items():
         print(f"  memory of the {role}: {seen[0]} MB at first, {seen[-1]} MB at last, at most {max(seen)} MB")
@@ -316,8 +328,13 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     """What `show` prints."""
     rows = {what: {"line": line, "measured": measured} for what, line, measured in outcome.rows}
     fault = outcome.measurement.fault.message if outcome.measurement.fault else None
-    told = {"differences": outcome.differences, "counts": rows, "ledger": outcome.ledger, "fault": fault}
-    return {**told, "memory_mb": outcome.peaks, "cut_s": outcome.cut_s}
+    told = {
+        "differences": outcome.differences,
+        "counts": rows,
+        "lost_at": outcome.addresses,
+        "host_drops": outcome.ledger,
+    }
+    return {**told, "fault": fault, "memory_mb": outcome.peaks, "cut_s": outcome.cut_s}
 
 
 def main() -> int:
