@@ -205,24 +205,23 @@ class _Mirror:
 
     def _reply(self, batch: Batch, owner: Longs | None) -> None:
         """Answer packets in the order they came, with one call where all replies have one mark. `owner` None: all of one session."""
+        if owner is None and (batch.lengths == batch.lengths[0]).all():
+            numbers = self._served[0].session.number(len(batch.lengths))
+            self._send(numbers, self._answer(0, batch, slice(None), slice(None), numbers), None)
+            return
         if owner is None:
-            rows = np.arange(len(batch.lengths))
-            owner = np.zeros(len(rows), np.int64)
-        else:
-            rows = np.flatnonzero(owner != _NOBODY)
-            if len(rows) < len(owner):
-                self._block.gather(rows)
-                owner = owner[rows]
+            owner = np.zeros(len(batch.lengths), np.int64)
+        rows = np.flatnonzero(owner != _NOBODY)
         if not len(rows):
             return
+        if len(rows) < len(owner):
+            self._block.gather(rows)
+            owner = owner[rows]
         numbers, marks = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.uint8)
         for index in (0,) if self._alone else np.unique(owner).tolist():
             mine = np.arange(len(rows)) if self._alone else np.flatnonzero(owner == index)
             numbers[mine] = self._served[index].session.number(len(mine))
             lengths = batch.lengths[rows[mine]]
-            if len(mine) == len(batch.lengths) and (lengths == lengths[0]).all():
-                marks = self._answer(index, batch, slice(None), slice(None), numbers)
-                continue
             for length in np.unique(lengths):
                 part = mine[lengths == length]
                 marks[part] = self._answer(index, batch, rows[part], part, numbers)
@@ -240,16 +239,17 @@ class _Mirror:
             wide[places] = packets
         return marks
 
-    def _send(self, numbers: Longs, marks: Octets, owner: Longs) -> None:
+    def _send(self, numbers: Longs, marks: Octets, owner: Longs | None) -> None:
         block, count = self._block, len(numbers)
-        first = int(numbers[0]) if self._alone else self._owners.enter(owner, numbers)
+        first = int(numbers[0]) if self._alone or owner is None else self._owners.enter(owner, numbers)
         block.prepare_replies(0, count)
         for begin, end in runs(marks):
             if marks[begin] != self._tos:
                 self._tos = int(marks[begin])
                 self._socket.set_tos(self._tos)
             for number in self._outlet.push(block, begin, end, first + begin):
-                self._served[int(owner[number - first])].session.not_sent(1)
+                index = 0 if owner is None else int(owner[number - first])
+                self._served[index].session.not_sent(1)
 
     def _transmitted(self, numbers: Longs, sent_ns: Longs) -> None:
         sessions, own = self._owners.find(numbers)

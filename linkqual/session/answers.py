@@ -26,6 +26,7 @@ _LOW_32 = SEQUENCE_MODULUS - 1
 _MOST_STAMPS = 8192  # kernel TX stamps waiting for a reply to travel in
 _STALE_NS = 50_000_000  # stamps that a burst left behind must not delay those after them for ever
 _FOLLOW_UP_BYTES, _COUNTER_BYTES, _CLASS_BYTES = 16, 12, 4
+_FOLLOW_UP = np.dtype([("sequence", ">u4"), ("timestamp", ">u8"), ("mode", ">u4")])  # mode: 8 bits, 24 reserved
 _FOLLOW_UP_SPOILT = 12  # octets that are zero when its length is wrong (erratum 8339): sequence number and timestamp
 
 Longs = npt.NDArray[np.int64]
@@ -34,33 +35,39 @@ Mask = npt.NDArray[np.bool_]
 
 
 class StampQueue:
-    """(reply number, kernel TX stamp) in the order they came, at most 8192; what comes then pushes the oldest out."""
+    """Reply numbers and kernel TX stamps in the order they came, at most 8192; what comes then pushes the oldest out."""
 
     def __init__(self) -> None:
-        self._pairs = np.zeros((_MOST_STAMPS, 2), np.int64)
+        self._numbers, self._stamps = np.zeros(_MOST_STAMPS, np.int64), np.zeros(_MOST_STAMPS, np.int64)
         self._first = self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def put(self, pairs: Longs) -> None:
-        """Shape (n, 2)."""
-        pairs = pairs[-_MOST_STAMPS:]
-        self._pairs[(self._first + self._count + np.arange(len(pairs))) % _MOST_STAMPS] = pairs
-        too_many = max(0, self._count + len(pairs) - _MOST_STAMPS)
+    def put(self, numbers: Longs, stamps: Longs) -> None:
+        """The newest ones."""
+        numbers, stamps = numbers[-_MOST_STAMPS:], stamps[-_MOST_STAMPS:]
+        at = np.arange(self._first + self._count, self._first + self._count + len(numbers)) & _MOST_STAMPS - 1
+        self._numbers[at], self._stamps[at] = numbers, stamps
+        too_many = max(0, self._count + len(numbers) - _MOST_STAMPS)
         self._first += too_many
-        self._count += len(pairs) - too_many
+        self._count += len(numbers) - too_many
 
-    def take(self, most: int) -> Longs:
-        """The oldest ones, at most so many, shape (n, 2)."""
-        pairs = self.first(most)
-        self._first += len(pairs)
-        self._count -= len(pairs)
-        return pairs
+    def take(self, most: int) -> tuple[Longs, Longs]:
+        """The oldest ones, at most so many: (numbers, stamps)."""
+        found = self.first(most)
+        self._first += len(found[0])
+        self._count -= len(found[0])
+        return found
 
-    def first(self, most: int) -> Longs:
+    def first(self, most: int) -> tuple[Longs, Longs]:
         """As `take`, and they stay."""
-        return self._pairs[(self._first + np.arange(min(most, self._count))) % _MOST_STAMPS]
+        at = np.arange(self._first, self._first + min(most, self._count)) & _MOST_STAMPS - 1
+        return self._numbers[at], self._stamps[at]
+
+    def pairs(self) -> list[list[int]]:
+        """All of them: [[number, stamp], ...]."""
+        return np.column_stack(self.first(self._count)).tolist()  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +160,11 @@ class Answers:
     def transmitted(self, numbers: Longs, sent_ns: Longs) -> None:
         """Kernel TX stamps (UTC) of replies, by their number in the reply counter; each goes into a later reply."""
         if self._policy.telemetry:
-            self._stamps.put(np.column_stack((numbers, sent_ns)))
+            self._stamps.put(numbers, sent_ns)
 
     def stamps_left(self) -> list[list[int]]:
         """[[reply number, kernel TX stamp], ...] that no reply has carried."""
-        left: list[list[int]] = [*self._missed.first(_MOST_STAMPS).tolist(), *self._stamps.first(_MOST_STAMPS).tolist()]
-        return left
+        return [*self._missed.pairs(), *self._stamps.pairs()]
 
     # ---- tails
 
@@ -211,18 +217,18 @@ class Answers:
             raise WireError("not the length of Follow-Up Telemetry")
         wanted, queue = len(values), self._stamps
         if len(queue) > wanted:
-            waiting = queue.first(len(queue) - wanted)[:, 1]
+            waiting = queue.first(len(queue) - wanted)[1]
             fresh = np.flatnonzero(waiting >= replies.utc_ns - _STALE_NS)
-            self._missed.put(queue.take(int(fresh[0]) if len(fresh) else len(waiting)))
-        told = queue.take(wanted)
-        count = len(told)
+            self._missed.put(*queue.take(int(fresh[0]) if len(fresh) else len(waiting)))
+        numbers, stamps = queue.take(wanted)
+        count = len(numbers)
+        told = values.view(_FOLLOW_UP)[:, 0]
         if count:
-            values[:count, :4] = (told[:, 0] & _LOW_32).astype(">u4").view(np.uint8).reshape(-1, 4)
-            values[:count, 4:12] = self._wire(told[:, 1]).astype(">u8").view(np.uint8).reshape(-1, 8)
-            values[:count, 12] = TimestampMethod.SOFTWARE
+            told["sequence"][:count] = numbers & _LOW_32
+            told["timestamp"][:count] = self._wire(stamps)
+        told["mode"] = TimestampMethod.SOFTWARE << 24
         if count < wanted:
-            values[count:, :13] = 0
-        values[:, 13:] = 0
+            values[count:] = 0
         return True
 
     def _class_of_service(self, values: Octets, replies: Replies) -> bool:

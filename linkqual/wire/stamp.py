@@ -113,10 +113,7 @@ REFLECTOR_MBZ = {
     _PLAIN: (slice(38, 40), slice(41, 44)),
     _SIGNED: (slice(4, 16), slice(28, 32), slice(40, 48), slice(52, 64), slice(74, 80), slice(81, 96)),
 }
-FOLLOW_UP_REQUEST = tlv.Flag.UNRECOGNISED << 24 | tlv.Type.FOLLOW_UP_TELEMETRY << 16 | 16
 FOLLOW_UP_REPLY = tlv.Type.FOLLOW_UP_TELEMETRY << 16 | 16
-_HMAC_REQUEST = tlv.Flag.UNRECOGNISED << 24 | tlv.Type.HMAC << 16 | HMAC_BYTES
-_PADDING_REQUEST = tlv.Flag.UNRECOGNISED << 24 | tlv.Type.EXTRA_PADDING << 16
 
 
 def _follow_up_fields(mode: Mode, size: int) -> tuple[_Field, ...]:
@@ -131,28 +128,12 @@ def _follow_up_fields(mode: Mode, size: int) -> tuple[_Field, ...]:
 
 
 @cache
-def _own_headers(mode: Mode, size: int) -> tuple[tuple[str, int, int], ...]:
-    """Field, offset and value of each TLV's header in requests of our own layout without further TLVs."""
-    signature = _HMAC_TLV if mode is Mode.AUTHENTICATED else 0
-    rest = size - mode.follow_up_bytes
-    if rest < 0 or 0 < rest < tlv.HEADER_BYTES:
-        return ()
-    headers = [("follow_up", int(mode), FOLLOW_UP_REQUEST)]
-    if signature:
-        headers.append(("signature", mode + _FOLLOW_UP_TLV, _HMAC_REQUEST))
-    if rest:
-        headers.append(("padding", mode.follow_up_bytes, _PADDING_REQUEST | rest - tlv.HEADER_BYTES))
-    return tuple(headers)
-
-
-@cache
 def _layout(mode: Mode, size: int, replies: bool) -> np.dtype[np.void]:
     if size < mode:
         raise InputError(f"rows of {size} octets hold no STAMP packet", hint=f"use at least {int(mode)}")
     fields = [*_sender_fields(mode), *_follow_up_fields(mode, size)]
     if replies:
         fields += _RECEIVED_FIELDS[mode]
-        fields += [(name, ">u4", at) for name, at, _ in _own_headers(mode, size)[1:]]
     names, formats, offsets = zip(*fields, strict=True)
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
@@ -216,9 +197,7 @@ def reflect(
     """Turn N requests into replies in place and return their reflector rows (RFC 8762 s4.3).
 
     `sequence` is the reflector's own counter modulo 2^32, `receive_timestamp` T2 as wire values in the format of `error`.
-    T3 (`rows["timestamp"]`), the follow_up fields and, last of all, the HMACs are left for the caller to fill just before
-    sending. Tails of our own layout (Follow-Up Telemetry, HMAC, Extra Padding) have their U flags cleared: they are understood,
-    and `follow_up` is FOLLOW_UP_REPLY. Any other tail is untouched: give it to `tlv.answer`.
+    T3 (`rows["timestamp"]`), the TLVs and, last of all, the HMACs are left for the caller to fill just before sending.
     """
     rows = reflector_rows(buffer, mode)
     for name in ("sequence", "timestamp", "error"):  # copies first: T3 and the counter take their places
@@ -229,12 +208,6 @@ def reflect(
     rows["sender_ttl"] = ttl
     for octets in REFLECTOR_MBZ[mode]:
         buffer[..., octets] = 0
-    headers = _own_headers(mode, buffer.shape[-1])
-    if headers:
-        own = np.logical_and.reduce([rows[name] == header for name, _, header in headers])
-        understood = slice(None) if own.all() else own
-        for _, at, _ in headers:
-            buffer[understood, at] = 0
     return rows
 
 

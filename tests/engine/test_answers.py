@@ -198,10 +198,12 @@ def test_a_packet_full_of_tlvs_costs_no_more_than_a_few() -> None:
 def test_the_queue_of_stamps_is_bounded_and_keeps_the_newest() -> None:
     queue = StampQueue()
     for start in range(0, 20_000, 3000):
-        queue.put(np.column_stack((np.arange(start, start + 3000), np.arange(3000))))
+        queue.put(np.arange(start, start + 3000), np.arange(start, start + 3000) + UTC)
     assert len(queue) == 8192
-    assert queue.take(2)[:, 0].tolist() == [21_000 - 8192, 21_000 - 8191]
-    assert len(queue.take(9000)) == 8190
-    assert len(queue.take(1)) == 0
-    queue.put(np.column_stack((np.arange(10_000), np.arange(10_000))))
-    assert queue.first(1)[0, 0] == 10_000 - 8192
+    numbers, stamps = queue.take(2)
+    assert numbers.tolist() == [21_000 - 8192, 21_000 - 8191]
+    assert (stamps == numbers + UTC).all()
+    assert len(queue.take(9000)[0]) == 8190
+    assert queue.pairs() == []
+    queue.put(np.arange(10_000), np.arange(10_000))
+    assert queue.pairs()[0] == [10_000 - 8192] * 2

@@ -166,6 +166,7 @@ def test_reflecting_in_place_is_what_the_scalar_codec_reads() -> None:
         error=mine,
         mode=AUTH,
     )
+    buffer[:, [112, 132, 152]] = 0  # all three TLVs understood
     assert (rows["follow_up"] == stamp.FOLLOW_UP_REPLY).all()
     rows["timestamp"] = timestamp.ntp_column(T + np.array([21, 22, 23]))
     rows["follow_up_sequence"] = [7, 100, 101]
