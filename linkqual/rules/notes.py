@@ -21,6 +21,7 @@ from linkqual.model import (
     Summary,
 )
 from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads, marking
+from linkqual.rules.ledger import Address, ledger
 from linkqual.stats import histogram
 from linkqual.stats.pacing import longest
 from linkqual.units import format_count, format_duration, format_instant, format_packet_rate
@@ -74,10 +75,14 @@ def _drops(measurement: Measurement, end: EndConditions, place: str) -> Iterator
     if not dropped or measurement.stamp is None:
         return
     moved = ", ".join(f"{name} +{format_count(count)}" for name, count in sorted(end.drops.items()) if count)
+    entries, address = ledger(measurement), Address.NEAR_HOST if place == "near" else Address.FAR_HOST
+    proven = sum(entry.packets for entry in entries if entry.address is address)
     way = "reverse" if place == "near" else "forward"
     lost = measurement.stamp.summary.lost_reverse if place == "near" else measurement.stamp.summary.lost_forward
     said = f"the host of the {place} end dropped packets by itself during {measurement.step.key} ({moved}{_when(end)})"
-    if lost:
+    if proven:
+        said += f": {format_count(proven)} of the lost packets were its own doing"
+    elif lost:
         most = min(sum(dropped.values()), lost)
         said += f": up to {format_count(most)} of the {format_count(lost)} {way} losses may be its own"
     yield Note("host", said, "warn")

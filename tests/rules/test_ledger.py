@@ -271,7 +271,19 @@ def test_the_finding_says_whose_it_may_be_and_what_to_do() -> None:
     assert finding.outcome is Outcome.INCONCLUSIVE
     assert "36 dropped by the far end's receive socket" in finding.because
     assert "rmem_max" in finding.decide
-    assert "UdpRcvbufErrors +36" in "".join(note.sentence for note in verdict.notes)
+    notes = "".join(note.sentence for note in verdict.notes)
+    assert "UdpRcvbufErrors +36" in notes
+    assert "36 of the lost packets were its own doing" in notes
+    maybe = rules.judge(Plan("p", (), LOSS[:1], Link()), (measured(40, far=end(softnet_dropped=36)),))
+    assert "up to 36 of the 40 forward losses may be its own" in "".join(note.sentence for note in maybe.notes)
+
+
+def test_a_reflector_of_others_tells_nothing_of_its_host() -> None:
+    found = measured(7, 3)
+    assert found.stamp is not None
+    foreign = replace(found, stamp=replace(found.stamp, far_end="stateful"))
+    assert addresses(foreign) == {"not attributed": 7, "line, reverse": 3}
+    assert "does not tell what it dropped itself" in entry_with(foreign, "not ours").because
 
 
 def test_when_a_host_dropped_is_told() -> None:
