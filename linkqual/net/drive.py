@@ -12,13 +12,12 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from linkqual.net import clock
 from linkqual.net.card_clock import card_of
 from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
 from linkqual.net.departures import BATCH, Departures
-from linkqual.net.elaborate import ElaborateDepartures
+from linkqual.net.elaborate import ElaborateDepartures, templates_of
 from linkqual.net.messages import MessageBlock, received_ancillary, received_card, runs
 from linkqual.net.outlet import Outlet
 from linkqual.net.process import CHUNK, READY, REPORT, Inbox, Json, Outbox
@@ -29,11 +28,9 @@ from linkqual.session.hardware import source
 from linkqual.session.mix import Mix
 from linkqual.session.pacer import pacer
 from linkqual.session.sender import SETTLED_AT_ONCE, SenderSession
-from linkqual.session.tails import Tails, requests
+from linkqual.session.tails import Tails
 from linkqual.stats.histogram import LogLinear
 from linkqual.units import NS_PER_S
-from linkqual.wire.stamp import request_template
-from linkqual.wire.timestamp import ErrorEstimate
 
 _LEAD_NS = 3_000_000  # from "ready" to the first packet
 _SINGLE_PPS = 2_000  # up to here packets leave one by one, each at its own instant
@@ -73,7 +70,7 @@ class _Drive:
             ttl=config.ttl,
         )
         self._window = config.window or self._buffered_window()
-        templates = self._templates()
+        templates = templates_of(config)
         key = bytes.fromhex(config.key)
         tails = Tails(templates[0].tobytes(), config.mode) if config.tlvs else None
         self._card = card_of(self._socket.peer)
@@ -116,23 +113,6 @@ class _Drive:
         self._start_ns = self._next_drain_ns = self._next_settle_ns = self._heartbeat_ns = 0
         self._last_departure_ns = 0
         self._cpu_before_ns = 0
-
-    def _templates(self) -> list[npt.NDArray[np.uint8]]:
-        """One request of each size, ascending."""
-        config = self._config
-        padding = np.random.default_rng(config.seed)
-        return [
-            request_template(
-                size,
-                mode=config.mode,
-                ssid=config.ssid,
-                error=ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised),
-                follow_up=config.follow_up,
-                tlvs=requests(config.tlvs, config.dscp),
-                padding=padding,
-            )
-            for size in config.sizes
-        ]
 
     def _buffered_window(self) -> int:
         """Packets in flight that neither end's receive buffer can overflow with; here each leaves a TX stamp in it too.

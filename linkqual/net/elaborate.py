@@ -10,12 +10,31 @@ import numpy.typing as npt
 from linkqual.net.departures import Departures
 from linkqual.net.messages import Longs
 from linkqual.net.outlet import Outlet
+from linkqual.net.sender import SenderConfig
 from linkqual.session.mix import Mix
 from linkqual.session.sender import SenderSession
-from linkqual.session.tails import Tails
+from linkqual.session.tails import Tails, requests
 from linkqual.wire import stamp, stamp_auth
 from linkqual.wire.stamp import Mode
+from linkqual.wire.timestamp import ErrorEstimate
 from linkqual.wire.tlv import Type
+
+
+def templates_of(config: SenderConfig) -> list[npt.NDArray[np.uint8]]:
+    """One request of each size, ascending."""
+    padding = np.random.default_rng(config.seed)
+    return [
+        stamp.request_template(
+            size,
+            mode=Mode.AUTHENTICATED if config.key else Mode.UNAUTHENTICATED,
+            ssid=config.ssid,
+            error=ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised),
+            follow_up=config.follow_up,
+            tlvs=requests(config.tlvs, config.dscp),
+            padding=padding,
+        )
+        for size in sorted({size for size, _ in config.mix} or {config.packet_bytes})
+    ]
 
 
 class ElaborateDepartures(Departures):

@@ -35,9 +35,16 @@ class Replies:
 
     def pick(self, which: Mask) -> Replies:
         """Some of them."""
-        given = (self.packets, self.rows, self.arrived_ns, self.unstamped, self.ttl, self.tos)
-        perhaps = (self.hardware_ns, self.trusted)
-        return Replies(*(column[which] for column in given), *(None if c is None else c[which] for c in perhaps))
+        return Replies(
+            self.packets[which],
+            self.rows[which],
+            self.arrived_ns[which],
+            self.unstamped[which],
+            self.ttl[which],
+            self.tos[which],
+            None if self.hardware_ns is None else self.hardware_ns[which],
+            None if self.trusted is None else self.trusted[which],
+        )
 
     def instants(self) -> Longs:
         """T2, T3 and the Follow-Up's in UTC ns, shape (3, n) or (2, n): decoded in one go, numpy's cost is by the call."""

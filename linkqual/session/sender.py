@@ -22,6 +22,7 @@ import numpy.typing as npt
 from linkqual.model import Json
 from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
 from linkqual.session import hardware
+from linkqual.session.far_numbers import FarNumbers
 from linkqual.session.hardware import Stopwatch
 from linkqual.session.replies import Replies, columns, genuine
 from linkqual.session.ring import Ring, Rows
@@ -32,9 +33,9 @@ from linkqual.wire import stamp
 from linkqual.wire.stamp import Mode
 from linkqual.wire.tlv import Type
 
-_LOW_32, _HALF = stamp.SEQUENCE_MODULUS - 1, stamp.SEQUENCE_MODULUS // 2
+_LOW_32 = stamp.SEQUENCE_MODULUS - 1
 _RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)  # an IntEnum is slow in a loop
-_T1, _T3, _T4 = int(Stamp.T1_KERNEL), int(Stamp.T3_KERNEL), int(Stamp.T4_KERNEL)
+_T1, _T4 = int(Stamp.T1_KERNEL), int(Stamp.T4_KERNEL)
 SETTLED_AT_ONCE = 8192  # rows at most that `settle` looks at and hands out
 _MOST_TX_DELAY_NS = NS_PER_S
 _NOTABLE_TX_DELAY_NS = 1_000_000
@@ -81,7 +82,7 @@ class SenderSession:
         self._ring = Ring(blank, settings.first_seq, settings.capacity)
         self._column = self._ring.columns
         self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
-        self._next_far = 0
+        self._far = FarNumbers(self._ring)
         self._far_said: dict[str, int] = {}  # Error Estimate and SSID of a foreign reflector's last reply
         self._residence = 0  # how long the far end held the last reply
         self._stamped = (int(Stamp.T2_KERNEL) if settings.far_kernel else 0) | _T4  # of a reply with a kernel RX stamp
@@ -195,10 +196,9 @@ class SenderSession:
         seqs = self.next_seq - back
         if not self.settings.far_kernel:
             self._far_said = {name: int(replies.rows[name][-1]) for name in ("error", "ssid")}
-        far = self._unwrap_far(replies.rows["sequence"])
-        self._next_far = max(self._next_far, int(far.max()) + 1)
+        far = self._far.met(replies.rows["sequence"])
         instants = replies.instants()
-        self._note_follow_ups(replies, instants)
+        self._far.note_follow_ups(replies, instants)
         new = self._first_in_time(seqs, replies, instants, utc_ns, now_ns)
         self._heard = max(self._heard, int(seqs.max()) + 1)
         if self._tails is not None:
@@ -221,11 +221,12 @@ class SenderSession:
     def _first_in_time(self, seqs: Longs, replies: Replies, instants: Longs, utc_ns: int, now_ns: int) -> Mask:
         """Which replies are the first to their packet, and within its timeout."""
         rows, timeout = self._ring.at(seqs), self.settings.timeout_ns
-        self._residence = min(max(int(instants[1, -1]) - int(instants[0, -1]), 0), timeout)
+        ours = self.settings.far_kernel  # the stamps of other reflectors may say anything
+        self._residence = min(max(int(instants[1, -1]) - int(instants[0, -1]), 0), timeout) if ours else 0
         new: Mask = self._column["fate"][rows] != _RECEIVED
         since = self._ring.since[rows]
         if now_ns - int(since.min()) > timeout:
-            residence = np.clip(instants[1] - instants[0], 0, timeout)
+            residence = np.clip(instants[1] - instants[0], 0, timeout) if ours else 0
             unread = np.maximum(
                 utc_ns - replies.arrived_ns, 0
             )  # less than nothing: the wall clock was set back meanwhile
@@ -256,7 +257,7 @@ class SenderSession:
             told &= (
                 replies.rows["sequence"] == replies.rows["sender_sequence"]
             )  # a stateless reflector that counts all the same
-            far = np.where(told, self._unwrap_far(words[:, 1].astype(np.uint32) - np.uint32(1)), far)
+            far = np.where(told, self._far.unwrap(words[:, 1].astype(np.uint32) - np.uint32(1)), far)
         return far
 
     def _fill(self, seqs: Longs, replies: Replies, instants: Longs, far: Longs, now_ns: int) -> None:
@@ -277,18 +278,6 @@ class SenderSession:
         self._next_arrival += count
         self.counters.received += count
 
-    def _unwrap_far(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
-        return (sequence.astype(np.int64) - (self._next_far - _HALF) & _LOW_32) + (self._next_far - _HALF)
-
-    def _note_follow_ups(self, replies: Replies, instants: Longs) -> None:
-        told = replies.follow_ups()
-        if not told.any():
-            return
-        far, sent = self._unwrap_far(replies.rows["follow_up_sequence"]), instants[2]
-        if not told.all():
-            far, sent = far[told], sent[told]
-        self._ring.note_follow_ups(far, sent)
-
     # ---- settled
 
     def settle(self, now_ns: int) -> Records:
@@ -305,7 +294,7 @@ class SenderSession:
         records = self._ring.take(self._ring.head + count)
         self._heard = max(self._heard, self._ring.head)
         self._strays.forget_settled()
-        self._apply_follow_ups(records)
+        self._far.apply_follow_ups(records)
         if intervals is not None:
             self.counters.card_timed += hardware.apply(records, intervals[:count])
         return records
@@ -313,8 +302,8 @@ class SenderSession:
     def _ready(self, rows: Rows, now_ns: int) -> Mask:
         fate, waited = self._column["fate"][rows], now_ns - self._ring.since[rows]
         if self.settings.one_way:
-            left: Mask = self._column["stamps"][rows] & _T1 != 0
-            return left | (fate == _UNSENT) | (waited > self.settings.grace_ns)
+            left = self._column["stamps"][rows] & _T1 != 0
+            return np.asarray(left | (fate == _UNSENT) | (waited > self.settings.grace_ns))
         # where the far end is behind, the next packet takes longer still
         patience = self.settings.timeout_ns + self._residence * 5 // 4
         received = (fate == _RECEIVED) & (waited >= self.settings.linger_ns)
@@ -322,13 +311,6 @@ class SenderSession:
             received &= self._ring.followed(self._column["far_seq"][rows]) | (waited > self.settings.grace_ns)
         ready: Mask = received | (fate == _UNSENT) | ((fate == _LOST) & (waited > patience))
         return ready
-
-    def _apply_follow_ups(self, records: Records) -> None:
-        """Replace T3 by the far end's kernel TX stamp of that very reply where it came."""
-        far = records["far_seq"]
-        told = (records["fate"] == _RECEIVED) & self._ring.followed(far)
-        records["far_sent_ns"][told] = self._ring.follow_ups(far[told])
-        records["stamps"][told] |= _T3
 
     def figures(self) -> dict[str, Json]:
         """The counters by name, under `told` what the far end said in its TLVs, under `far_said` a foreign one's other fields."""

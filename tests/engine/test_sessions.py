@@ -178,7 +178,7 @@ def test_sequence_numbers_wrap_at_32_bits_and_records_do_not(first: int) -> None
 
 def test_the_reply_counter_wraps_at_32_bits_too() -> None:
     line = MemoryLine(lambda _seq: CLEAN)
-    line.reflector.next_far = line.sender._next_far = 2**32 - 10
+    line.reflector.next_far = line.sender._far.next = 2**32 - 10
     records = line.run(30)
     assert records["far_seq"].tolist() == list(range(2**32 - 10, 2**32 + 20))
     assert (records["stamps"][:-1] == Stamp.ALL_KERNEL).all()
