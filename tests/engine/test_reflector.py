@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from linkqual.model import ClockState
 from linkqual.net.clock import utc_ns
-from linkqual.net.reflector import Reflector, ReflectorConfig, SharedReflector
+from linkqual.net.reflector import Reflector, ReflectorConfig, SharedReflector, of_clock
 from linkqual.session.reflector import ARRIVAL
 from linkqual.wire import tlv
 from linkqual.wire.stamp_auth import close, decode_reflector, encode_sender
@@ -245,6 +247,39 @@ def test_replays_are_answered_sparingly_and_cost_the_session_nothing() -> None:
         assert counters["answered"] <= 200 + 200 + 64
         assert counters["answered"] + counters["replayed"] == 3199
         assert counters["over_cap"] == 0
+
+
+def test_what_strangers_drowned_before_the_session_is_told_apart() -> None:
+    with started(receive_buffer_bytes=8192) as reflector:
+        stranger, near = Near(reflector.port, "127.0.0.2"), Near(reflector.port)
+        os.kill(reflector.pid, signal.SIGSTOP)
+        for _ in range(500):
+            stranger.socket.sendto(bytes(44), stranger.target)
+        os.kill(reflector.pid, signal.SIGCONT)
+        deadline = time.monotonic() + 10
+        while reflector.counters()["foreign"] == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        near.ask(packet(0).encode())
+        before = reflector.counters()
+        assert before["foreign"] + before["drops_before_peer"] == 500
+        assert (before["drops_before_peer"] > 0, before["socket_drops"]) == (True, 0)
+        os.kill(reflector.pid, signal.SIGSTOP)
+        for seq in range(1, 501):
+            near.socket.sendto(packet(seq).encode(), near.target)
+            stranger.socket.sendto(bytes(44), stranger.target)
+        os.kill(reflector.pid, signal.SIGCONT)
+        after = reflector.stop()
+        counters = after["counters"]
+        assert counters["answered"] - 1 + counters["socket_drops"] == 500
+        assert counters["socket_drops"] > 0
+        assert counters["drops_before_peer"] == before["drops_before_peer"]
+        assert sum(by for _, by in after["drop_times"]) == counters["socket_drops"] + counters["drops_before_peer"]
+
+
+def test_the_clock_is_named_as_the_rfc_does() -> None:
+    for source, number in (("chrony", 1), ("ptp4l", 2), ("none", 5), ("kernel", 0)):
+        told = {"clock_error_ns": 9, "clock_synchronised": True, "clock_source": number}
+        assert of_clock(ClockState(source, True, 9)) == told
 
 
 # ---- one way

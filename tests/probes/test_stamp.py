@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from linkqual.errors import PeerError
 from linkqual.model import Step
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.probes import stamp
 from linkqual.probes.streams import AgentStream, Stream
+from linkqual.records import Fate, empty_records
+from linkqual.wire.control import FORGOTTEN, MAX_ARRIVED, bytes_text
 
 STEP = Step(
     "stamp",
@@ -87,3 +90,24 @@ def test_an_authenticated_step_has_a_key_of_its_own(far_end: Any, monkeypatch: p
         assert measured.conditions.near.counters["wrong_key"] == 0
     assert len({*keys}) == 2
     assert all(len(key) == 64 for key in keys)
+
+
+@pytest.mark.loopback
+def test_losses_the_far_end_no_longer_knows_keep_no_direction(far_end: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage longer than its window: lost they are, on which way nobody can tell, and that ends no run."""
+    stream = AgentStream(**Stream.common(STEP, far_end.bench()), control=far_end.control, opened={})
+    asked = []
+
+    def ask(_stream: AgentStream, what: str, first: int, count: int) -> dict[str, str]:
+        asked.append((what, first, count))
+        if first < MAX_ARRIVED:
+            raise PeerError("no longer remembered", "ask sooner", FORGOTTEN)
+        return {"arrived": bytes_text(b"\1")}
+
+    monkeypatch.setattr(AgentStream, "_ask", ask)
+    rows = empty_records(3)
+    rows["seq"], rows["fate"] = [0, MAX_ARRIVED, MAX_ARRIVED + 1], Fate.LOST
+    stream._attribute(rows)
+    assert stream.fault is None
+    assert rows["fate"].tolist() == [Fate.LOST, Fate.LOST_REVERSE, Fate.LOST_FORWARD]
+    assert asked == [("stamp.arrived", 0, MAX_ARRIVED), ("stamp.arrived", MAX_ARRIVED, 2)]
