@@ -17,7 +17,7 @@ from linkqual.model import EndConditions, Fault
 from linkqual.net.sender import SenderConfig
 from linkqual.probes.bench import Reflector
 from linkqual.probes.streams import SILENCE_NS, SILENT, Stream, without
-from linkqual.records import Fate
+from linkqual.records import ABSENT, Fate
 from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, Numbers
 from linkqual.session.hardware import source
 from linkqual.session.tails import FOREIGN_ASKS, least_bytes
@@ -52,6 +52,7 @@ class ReflectorStream(Stream):
     reflector: Reflector
     numbers: Numbers = field(default_factory=Numbers)
     begun: bool = False
+    unbelieved: int = 0  # replies whose stamps cannot be
     answered: bool = False
 
     def settings(self) -> SenderConfig:
@@ -83,8 +84,21 @@ class ReflectorStream(Stream):
             self.heard_ns, self.answered = now, True
         elif not self.answered and now - self.heard_ns > SILENCE_NS + self.step.params["timeout_ns"]:
             self.fault = self._no_answer()
-        self.count(self.numbers.take(rows))
+        self.count(self.numbers.take(self._believed(rows)))
         self.tell()
+
+    def _believed(self, rows: Records) -> Records:
+        """Without its stamps where they cannot be: no packet stays longer in the far end than its round trip takes."""
+        stay, whole = rows["far_sent_ns"] - rows["far_received_ns"], rows["received_ns"] - rows["sent_ns"]
+        absent = (rows["far_sent_ns"] == ABSENT) | (rows["far_received_ns"] == ABSENT)
+        wrong = (rows["fate"] == Fate.RECEIVED) & (absent | (stay < 0) | (stay > whole))
+        if not wrong.any():
+            return rows
+        self.unbelieved += int(wrong.sum())
+        rows = rows.copy()
+        for name in ("far_received_ns", "far_sent_ns"):
+            rows[name][wrong] = ABSENT
+        return rows
 
     def finish(self) -> dict[str, Any]:
         """See Stream. The tail after the last reply has no direction; a long one may be the far end's end and is left out."""
@@ -137,6 +151,11 @@ class ReflectorStream(Stream):
         if self.numbers.carried:
             notes.append(
                 f"up to {abs(self.numbers.carried):,} losses may have been given the wrong direction: packets overtook each other"
+            )
+        if self.unbelieved:
+            notes.append(
+                f"{self.unbelieved:,} of its replies say that a packet stayed there for less than nothing or longer than its whole round trip: "
+                "no delay is taken from them"
             )
         return notes + _unsigned(report)
 

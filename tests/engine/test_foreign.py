@@ -162,8 +162,10 @@ class TwampLight:
         deaf_to: frozenset[int] = frozenset(),
         mute_on: frozenset[int] = frozenset(),
         longest: int = 9000,
+        blind: bool = False,
     ) -> None:
         self.stateful, self.ptp, self.deaf_to, self.mute_on, self.longest = stateful, ptp, deaf_to, mute_on, longest
+        self.blind = blind  # leaves T2 zero
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.socket.setsockopt(socket.IPPROTO_IP, 12, 1)  # IP_RECVTTL
@@ -196,7 +198,7 @@ class TwampLight:
                 request, ancillary, _, sender = self.socket.recvmsg(9000, 64)
             except TimeoutError:
                 continue
-            received, number = self.stamp(), came
+            received, number = bytes(8) if self.blind else self.stamp(), came
             came += 1
             if number in self.deaf_to:
                 continue
@@ -328,6 +330,16 @@ def test_a_reflector_that_falls_silent_is_no_loss_of_the_line(monkeypatch: pytes
     assert "the 150 packets after its last reply are not counted" in found.fault.message
     assert found.stamp is not None
     assert (found.stamp.summary.sent, found.stamp.summary.received) == (150, 150)
+
+
+@pytest.mark.loopback
+def test_stamps_that_cannot_be_give_no_delay() -> None:
+    with TwampLight(blind=True) as far:
+        found = measured(far.port, packets=200)
+    assert found.stamp is not None
+    summary = found.stamp.summary
+    assert (summary.received, summary.round_trip_delay.n, summary.forward_delay.n) == (200, 0, 0)
+    assert "of its replies say that a packet stayed there" in " ".join(found.conditions.far.notes)
 
 
 @pytest.mark.loopback
