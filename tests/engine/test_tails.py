@@ -178,11 +178,11 @@ def test_a_reply_of_twamp_size_is_read_and_a_shorter_one_is_not() -> None:
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_only_our_own_far_end_is_believed_to_be_behind(ours: bool) -> None:
-    """A reply whose T2 is zero: it stayed there for decades."""
+    """A reply that says it stayed there for an hour."""
     one = SenderSession(replace(SETTINGS, far_kernel=ours))
     one.depart(np.arange(8) * MS + UTC, UTC, 0)
     packet = reply(0, b"")
-    packet[0, 16:24] = 0
+    packet[0, 16:24] = np.frombuffer(ntp_from_ns(UTC - 3600 * 1000 * MS).to_bytes(8), np.uint8)
     take(one, packet)
     assert one.far_behind is ours
     assert (one.room() > 0) is not ours
