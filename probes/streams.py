@@ -268,7 +268,7 @@ def counted(said: dict[str, Any]) -> dict[str, int]:
     found = {name: int(said[name]) for name in sorted(_COUNTED & said.keys()) if isinstance(said[name], int)}
     refusals = said.get("refusals")
     if isinstance(refusals, dict):
-        found["queue_refusals"] = int(refusals.get("ENOBUFS", 0))
+        found |= {"queue_refusals": int(refusals.get("ENOBUFS", 0)), "refusals": sum(map(int, refusals.values()))}
     return found
 
 

@@ -13,7 +13,7 @@ from linkqual.errors import PeerError
 from linkqual.model import Step
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.probes import stamp
-from linkqual.probes.streams import AgentStream, Stream
+from linkqual.probes.streams import AgentStream, Stream, counted, socket_drops
 from linkqual.records import Fate, empty_records
 from linkqual.wire.control import FORGOTTEN, MAX_ARRIVED, bytes_text
 
@@ -111,3 +111,11 @@ def test_losses_the_far_end_no_longer_knows_keep_no_direction(far_end: Any, monk
     assert stream.fault is None
     assert rows["fate"].tolist() == [Fate.LOST, Fate.LOST_REVERSE, Fate.LOST_FORWARD]
     assert asked == [("stamp.arrived", 0, MAX_ARRIVED), ("stamp.arrived", MAX_ARRIVED, 2)]
+
+
+def test_counters_are_kept_and_what_is_no_count_is_not() -> None:
+    report = {"sent": 90, "unsent": 7, "refusals": {"ENOBUFS": 11, "EAGAIN": 2}, "started_ns": 5, "late": "many"}
+    assert counted(report) == {"sent": 90, "unsent": 7, "queue_refusals": 11, "refusals": 13}
+    assert counted({"answered": 3, "queue_refusals": 4, "cpu_ns": 9}) == {"answered": 3, "queue_refusals": 4}
+    assert socket_drops({"socket_drops": 0, "drops_before_peer": 2}) == {"socket_drops": 0, "drops_before_peer": 2}
+    assert socket_drops({"socket_drops": None}) == {}

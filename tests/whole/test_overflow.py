@@ -183,7 +183,7 @@ def test_a_far_socket_without_room(made: Hosts, monkeypatch: pytest.MonkeyPatch)
     assert outcomes(verdict) == [Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE]
     assert "dropped by the far end's receive socket" in verdict.findings[0].because
     assert "rmem_max" in verdict.findings[0].decide
-    assert measured.conditions.far.drop_times
+    assert {"socket_drops", "UdpRcvbufErrors"} <= {name for _, name, _ in measured.conditions.far.drop_times}
 
 
 def test_a_near_socket_without_room(made: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_a_full_send_queue_loses_nothing(hosts: Hosts) -> None:
     assert measured.stamp is not None
     near = measured.conditions.near
     assert measured.stamp.summary.unsent == near.counters["unsent"] > 0
-    assert near.counters["queue_refusals"] > 0
+    assert near.counters["refusals"] >= near.counters["queue_refusals"] > 0
     assert near.drops["near:qdisc_drops"] >= near.counters["unsent"]
     assert addresses(measured) == {}
     assert Outcome.FAIL not in outcomes(verdict)
