@@ -28,10 +28,7 @@ _BATCH, _LARGE_BATCH, _LARGE_ROW = 512, 128, 4096  # packets read in one go; few
 _LINE_BYTES = 64  # of a processor's cache
 _ROUNDS = 64  # batches before the parent is listened to
 _TICK_MS = 200
-_MANY, _ENOUGH = (
-    4,
-    64,
-)  # packets in a batch: from so many on the next one is waited for, unless they were so many already
+_MANY, _ENOUGH = 4, 32  # packets in a batch: from so many on the next is waited for, unless they are as many as that
 _GATHER_NS = 250_000
 _SAMPLE_NS = 10_000_000  # between two looks at the drop counter
 _MOST_SAMPLES = 1000
