@@ -112,12 +112,22 @@ def test_position_and_value_of_the_signature(case: str) -> None:
 
 
 def test_rows_with_different_tails_are_told_apart() -> None:
-    wanted = [(tail, good) for tail, good in TAILS.values() if len(tail) == len(CLOSED)]
-    tails = [CLOSED, stamp_auth.close((Tlv(99, bytes(12)),), 7, KEY), *(tail for tail, _ in wanted)]
-    rows = np.stack(
-        [np.frombuffer(stamp_auth.encode_sender(SenderPacket(7, T, ERROR, 1, t), KEY), np.uint8) for t in tails]
-    )
-    assert stamp_auth.verified_tlvs(rows, KEY).tolist() == [True, True, *(good for _, good in wanted)]
+    tails = {
+        "first": (CLOSED, True),
+        "another type": (stamp_auth.close((Tlv(99, bytes(12)),), 7, KEY), True),
+        "elsewhere": (stamp_auth.close((Tlv(99, bytes(8)),), 7, KEY) + Tlv(1, b"").encode(), True),
+        "none needed": (Tlv(1, bytes(32)).encode(), True),
+        "unsigned": (Tlv(99, bytes(32)).encode(), False),
+        "another key": TAILS["another key"],
+        "another number": TAILS["another sequence number"],
+    }
+    assert {len(tail) for tail, _ in tails.values()} == {36}
+    packets = [stamp_auth.encode_sender(SenderPacket(7, T, ERROR, 1, tail), KEY) for tail, _ in tails.values()]
+    rows = np.stack([np.frombuffer(packet, np.uint8) for packet in packets])
+    good = [good for _, good in tails.values()]
+    assert stamp_auth.verified_tlvs(rows, KEY).tolist() == good
+    stamp_auth.sign_tlvs(rows, KEY)  # puts right what has its HMAC TLV in place
+    assert stamp_auth.verified_tlvs(rows, KEY).tolist() == [True, True, True, True, False, True, True]
 
 
 # ---- columns
