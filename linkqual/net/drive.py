@@ -48,7 +48,7 @@ _GATHER_WINDOW = 64  # below, the pipe would run empty meanwhile
 _ROUNDS = 64  # batches read in one drain before departures are looked at again
 _PATIENCE_NS = 200_000_000  # of silence, after which packets unheard of no longer hold the window
 _REFUSED_NS = NS_PER_S  # "port unreachable" and no reply for so long: nobody is there
-_MOST_BACKLOG = 2 << 20  # octets the parent has not read; beyond, settled rows wait in the ring
+_MOST_BACKLOG = 1 << 20  # octets the parent has not read; beyond, settled rows wait in the ring
 _WINDOW_SHARE = 0.9  # of the buffers
 
 

@@ -14,7 +14,7 @@ from linkqual.net.sender import SenderConfig
 from linkqual.session.mix import Mix
 from linkqual.session.sender import SenderSession
 from linkqual.session.tails import Tails, requests
-from linkqual.wire import stamp, stamp_auth
+from linkqual.wire import stamp
 from linkqual.wire.stamp import Mode
 from linkqual.wire.timestamp import ErrorEstimate
 from linkqual.wire.tlv import Type
@@ -22,11 +22,13 @@ from linkqual.wire.tlv import Type
 
 def templates_of(config: SenderConfig) -> list[npt.NDArray[np.uint8]]:
     """One request of each size, ascending."""
-    padding = np.random.default_rng(config.seed)
+    mode = Mode.AUTHENTICATED if config.key else Mode.UNAUTHENTICATED
+    padded = not config.follow_up or config.packet_bytes not in (mode, mode.follow_up_bytes)
+    padding = np.random.default_rng(config.seed) if padded else None  # numpy loads its generators on demand
     return [
         stamp.request_template(
             size,
-            mode=Mode.AUTHENTICATED if config.key else Mode.UNAUTHENTICATED,
+            mode=mode,
             ssid=config.ssid,
             error=ErrorEstimate.of(config.clock_error_ns, synchronised=config.clock_synchronised),
             follow_up=config.follow_up,
@@ -90,5 +92,7 @@ class ElaborateDepartures(Departures):
         if self._counts is not None:  # S_TxC (RFC 8972 s4.5): packets sent, this one too
             self._counts[:count] = np.arange(first, first + count) - self._first_seq + 1
         if self._key:
+            from linkqual.wire import stamp_auth  # see session.replies
+
             stamp_auth.sign_tlvs(payload[:, : self._filled], self._key)
             stamp_auth.sign(payload, self._key)

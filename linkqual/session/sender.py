@@ -36,7 +36,7 @@ from linkqual.wire.tlv import Type
 _LOW_32 = stamp.SEQUENCE_MODULUS - 1
 _RECEIVED, _UNSENT, _LOST = int(Fate.RECEIVED), int(Fate.UNSENT), int(Fate.LOST)  # an IntEnum is slow in a loop
 _T1, _T4 = int(Stamp.T1_KERNEL), int(Stamp.T4_KERNEL)
-SETTLED_AT_ONCE = 8192  # rows at most that `settle` looks at and hands out
+SETTLED_AT_ONCE = 4096  # rows at most that `settle` looks at and hands out
 _MOST_TX_DELAY_NS = NS_PER_S
 _NOTABLE_TX_DELAY_NS = 1_000_000
 
