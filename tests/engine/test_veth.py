@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from linkqual.net.one_way import one_way
 from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.records import Fate, Records, Stamp
@@ -120,6 +121,21 @@ def test_losses_of_each_direction_are_those_of_the_drop_counters_exactly(pair: P
     assert (records["fate"] == Fate.LOST_REVERSE).sum() == pair.counted("near") > 0
     assert (records["fate"] == Fate.RECEIVED).sum() == report["received"]
     assert (report["socket_drops"], counters["socket_drops"], report["unsent"]) == (0, 0, 0)
+
+
+def test_one_way_losses_are_those_of_the_drop_counter_exactly(pair: Pair) -> None:
+    pair.drop("far", "input", "numgen random mod 1000 < 15")
+    far = ReflectorConfig("10.91.0.2", "10.91.0.1", ssid=3, max_pps=10**6, answering=False)
+    with Reflector.start(far, launcher=pair.far) as reflector:
+        config = SenderConfig("10.91.0.2", reflector.port, ssid=3, rate_pps=20_000, packets=20_000, one_way=True)
+        with Sender.start(config, launcher=pair.near) as sender:
+            records = np.concatenate(list(one_way(sender, reflector, 200 * MS)))
+            report = sender.report()
+        counters = reflector.stop()["counters"]
+    assert records["seq"].tolist() == list(range(20_000))
+    assert (records["fate"] == Fate.LOST_FORWARD).sum() == pair.counted("far") > 0
+    assert (records["fate"] == Fate.RECEIVED).sum() == 20_000 - pair.counted("far") == counters["logged"]
+    assert (report["unsent"], counters["socket_drops"]) == (0, 0)
 
 
 def test_all_four_stamps_are_the_kernels_and_in_order(pair: Pair) -> None:
