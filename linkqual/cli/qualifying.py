@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from linkqual.cli import read, reflecting
+from linkqual.cli.ends import Ends, with_agent, without_agent
 from linkqual.cli.signals import Gently
 from linkqual.errors import ExitCode, HostError, InputError, UsageError
 from linkqual.model import Outcome
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from linkqual.model import HostFloor, Link, Plan, Profile, Qualification
     from linkqual.net.control import Control
     from linkqual.plan import PlanOptions
-    from linkqual.probes.bench import Reflector
     from linkqual.store import Run
 
 DEFAULT_LINE = "clean"
@@ -80,17 +80,6 @@ class Prepared:
     plan: Plan
     line: Line | None  # the embedded line, without a peer
     foreign: Foreign | None = None  # the reflector of others, instead of an agent
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """Both ends of the measurement, found."""
-
-    name: str  # of the far one
-    peer_address: str
-    near_address: str
-    control: Control | None = None
-    reflector: Reflector | None = None
 
 
 def prepare(asked: Asked) -> Prepared:
@@ -185,14 +174,14 @@ def carry_out(asked: Asked, *, judged: bool) -> int:
     """Measure what was asked and tell the result; returns the exit code."""
     prepared = prepare(asked)
     if prepared.foreign is not None:
-        return _measure(asked, prepared, _without_agent(prepared.foreign), judged=judged)
+        return _measure(asked, prepared, without_agent(prepared.foreign), judged=judged)
     if prepared.line is None:
         from linkqual.net.control import Control, Peer
 
         assert asked.peer is not None
         peer = Peer.parse(asked.peer, asked.token, asked.cert)
         with contextlib.closing(Control.connect(peer)) as control:
-            return _measure(asked, prepared, _with_agent(control, peer.name), judged=judged)
+            return _measure(asked, prepared, with_agent(control, peer.name), judged=judged)
     from linkqual.lab.isolate import run_isolated
 
     return run_isolated(lambda: _embedded(asked, prepared, judged=judged))
@@ -215,20 +204,8 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
             raise HostError("the agent of the embedded line did not start", hint="run `linkqual doctor`")
         network.enter(network.near)
         with contextlib.closing(Control.connect(Peer.parse(pairing))) as control:
-            ends = _with_agent(control, f"embedded line {line.name}")
+            ends = with_agent(control, f"embedded line {line.name}")
             return _measure(asked, prepared, ends, judged=judged, truth=network.truth)
-
-
-def _with_agent(control: Control, name: str) -> _Ends:
-    return _Ends(name, control.peer_address, control.near_address, control)
-
-
-def _without_agent(foreign: Foreign) -> _Ends:
-    from linkqual.net.addresses import way_to
-    from linkqual.probes.bench import Reflector
-
-    near, far = way_to(foreign.host, foreign.port)
-    return _Ends(foreign.name, far, near, reflector=Reflector(foreign.port, foreign.key))
 
 
 def _agent(address: str) -> list[str]:
@@ -238,7 +215,7 @@ def _agent(address: str) -> list[str]:
 def _measure(
     asked: Asked,
     prepared: Prepared,
-    ends: _Ends,
+    ends: Ends,
     *,
     judged: bool,
     truth: Callable[[], dict[str, Any]] = dict,

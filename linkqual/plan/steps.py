@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
 from linkqual.plan import sizes as sizing
-from linkqual.plan.needs import Need, needs
+from linkqual.plan.needs import needs, span_ns, why_packets
 from linkqual.plan.sizes import Sizes
 from linkqual.profile.limits import allowed_goodput_bps
 from linkqual.session.marking import DSCP, ECN, PACKET_BYTES, marks, wanted_values
 from linkqual.units import (
     NS_PER_S,
-    format_count,
     format_duration,
     format_packet_rate,
     format_rate,
-    format_ratio,
 )
 
 if TYPE_CHECKING:
@@ -143,7 +141,7 @@ class Builder:
         if options.duration_ns is not None:
             cap = max(1, rate * options.duration_ns // NS_PER_S)
         expected = cap if fixed else min(cap, max((need.good for need in wanted), default=cap))
-        reasons += _why_packets(wanted, cap, rate, fixed)
+        reasons += why_packets(wanted, cap, rate, fixed)
         params = settings | sizes.params
         params |= {
             "rate_pps": rate,
@@ -158,8 +156,8 @@ class Builder:
             probe="stamp",
             params=params,
             packets=cap,
-            duration_ns=_span(cap, rate) + timeout + SETUP_NS,
-            expected_ns=_span(expected, rate) + timeout + SETUP_NS,
+            duration_ns=span_ns(cap, rate) + timeout + SETUP_NS,
+            expected_ns=span_ns(expected, rate) + timeout + SETUP_NS,
             offered_bps=round(rate * ip_bytes * 8),
             total_bytes=round(2 * cap * ip_bytes),
             why="delay, jitter and loss against a reflector that is not ours: its own stamps, and directions as far as it numbers its replies"
@@ -279,44 +277,6 @@ class Builder:
             if judged
             else "shown beside the judged one: what a single flow gets, and whether the line or the flow is the limit",
         )
-
-
-def _span(packets: int, rate: int) -> int:
-    return packets * NS_PER_S // rate
-
-
-def _why_packets(wanted: list[Need], cap: int, rate: int, fixed: bool) -> list[str]:
-    """Why that many packets, in sentences."""
-    if not wanted:
-        return [f"stamp: no limit to decide, so {format_count(cap)} packets are sent and described"]
-    hardest = max(wanted, key=lambda need: need.good)
-    name = f"{hardest.objective.metric} {hardest.objective.statistic}"
-    limit = format_ratio(hardest.share)
-    sure = f"{hardest.objective.confidence:.0%}"
-    reasons = []
-    if fixed:
-        reasons.append(f"stamp: {format_count(cap)} packets, a fixed length: judged once at its end by the exact bound")
-        return reasons
-    reasons.append(
-        f"stamp: {name} decides the length: {format_count(hardest.good)} packets without a bad one prove a share of at most "
-        f"{limit} at {sure}, {format_duration(_span(hardest.good, rate))} at {format_packet_rate(rate)}"
-    )
-    reasons.append(
-        f"stamp: a line ten times over that limit is refuted after about {format_count(hardest.bad)} packets "
-        f"({format_duration(_span(hardest.bad, rate))}); in doubt at most {format_count(cap)} are sent ({format_duration(_span(cap, rate))})"
-    )
-    if hardest.good > cap:
-        reasons.append(
-            f"stamp: the cap of {format_count(cap)} packets is too low to prove {name} ({format_count(hardest.good)} needed): "
-            "it can only be refuted; raise stamp.packets or --packets"
-        )
-    if hardest.objective.metric == "loss_ratio":
-        burst = hardest.objective.assumed_burst
-        reasons.append(
-            f"stamp: with no loss seen, the proof holds for losses that come {burst:g} at a time on average (assumed_burst); "
-            "from the fifth loss event on, what was seen takes its place"
-        )
-    return reasons
 
 
 def shorten(step: Step, spare: int) -> Step:
