@@ -157,9 +157,12 @@ def _damage(text: str, error: Exception) -> Fault:
     return Fault("iperf3-not-json", f"what iperf3 wrote is no JSON: {error}", _RAW)
 
 
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)  # open ones too: the time stays in proportion to the text
+
+
 def _open_at_end(text: str) -> bool:
     """Whether a bracket or a string is still open where the text ends."""
-    bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
+    bare = _STRING.sub(lambda string: "" if string[1] else '"', text)
     return '"' in bare or bare.count("{") > bare.count("}") or bare.count("[") > bare.count("]")
 
 

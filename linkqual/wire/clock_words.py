@@ -19,6 +19,7 @@ _SPANS = {
     "y": 31_557_600, "month": 2_629_800, "w": 604_800, "d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": 1e-3, "us": 1e-6,
     "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
 }  # fmt: skip
+_LONGEST_SPAN = 100  # characters; reading a span takes time with their square
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµμ]+)")
 
 
@@ -50,6 +51,8 @@ def chrony(line: str) -> ClockState | None:
 def span(text: str) -> float | None:
     """Seconds of a systemd time span: "1min 4s", "30.952ms", "-1.166ms", "0"; None for anything else."""
     body = text.strip().lstrip("+-")
+    if len(body) > _LONGEST_SPAN:
+        return None
     if body == "0":
         return 0.0
     parts = _SPAN.findall(body)
