@@ -79,6 +79,14 @@ def test_drift_and_jitter_are_none(rate: float, jitter: float, drift: float, see
     assert found(World(rate=rate, jitter_ns=jitter, drift=drift, seed=seed).records()) == ()
 
 
+def test_a_route_that_gets_longer_one_way_and_a_little_shorter_the_other_is_none() -> None:
+    rows = World(at=0).records()
+    for name in ("far_received_ns", "far_sent_ns", "received_ns"):
+        rows[name][2000:] += 3 * MS
+    rows["received_ns"][2000:] -= 2 * MS
+    assert found(rows) == ()
+
+
 def test_queues_that_build_up_and_drain_are_none() -> None:
     """Forward loaded in the first half, reverse in the second: the offset seems to move, over as long as a queue takes."""
     world = World(at=0, base_ns=5.0 * MS)
