@@ -33,7 +33,7 @@ _LOST = {
     SILENT: "the line went silent: neither probes nor the control channel get through",
 }
 _COUNTED = {  # of `session.sender.SenderCounters` and `session.reflector.ReflectorCounters`
-    "sent", "unsent", "received", "late", "late_copies", "forward_copies", "reverse_copies", "malformed", "unknown",
+    "sent", "unsent", "received", "late", "held", "late_copies", "forward_copies", "reverse_copies", "malformed", "unknown",
     "answered", "unanswered", "foreign", "wrong_key", "wrong_ssid", "replayed", "over_cap", "duplicates", "queue_refusals",
 }  # fmt: skip
 _RESTART = "see what the agent wrote, start it again, and run the test again"

@@ -28,6 +28,7 @@ _QUIET = (
 _STEADY = "measure again from a host that keeps its schedule (quieter, or as root with real-time priority), or at a lower rate"
 _QUEUE = "give the far host's send queue room (net.core.wmem_max, a longer qdisc), or measure at a lower rate"
 _CAPS = "start the agent with higher caps (--max-pps, --max-bytes), or measure at a lower rate"
+_RUN = "keep other work off the far host, or measure with a longer timeout"
 _AGAIN = "measure again with both ends alive to the end: their counters settle who lost what"
 _GONE = ("peer-lost", "silent")  # faults after which the far end can't be asked
 _OTHERS = (
@@ -94,6 +95,7 @@ def ledger(measurement: Measurement) -> tuple[Entry, ...]:
     there, back, unknown = (
         _Account(FORWARD, summary.lost_forward), _Account(REVERSE, summary.lost_reverse), _Account(None, summary.lost)
     )  # fmt: skip
+    _kept_waiting((back, there, unknown), state)
     _forward(there, unknown, summary, state, fault)
     _reverse(back, unknown, summary, state)
     _unknown(unknown, summary, state, fault)
@@ -113,6 +115,14 @@ def doubts(measurement: Measurement, direction: Direction) -> list[Entry]:
 
 
 # ---- one way after the other
+
+
+def _kept_waiting(accounts: Sequence[_Account], state: Conditions) -> None:
+    """Replies that came too late only because the far end had not run: when asked, it may not have read the packet yet."""
+    held = state.near.counters.get("held", 0)
+    why = "the far end kept them waiting beyond the timeout: it did not get to run"
+    for account in accounts:
+        held -= account.book(Address.FAR_HOST, held, why, _RUN)
 
 
 def _forward(there: _Account, unknown: _Account, summary: Summary, state: Conditions, fault: Fault | None) -> None:

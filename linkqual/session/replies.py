@@ -54,6 +54,12 @@ class Replies:
             wire[row] = self.rows[field]
         return ns_column(wire, self.rows["error"])
 
+    def line_ns(self) -> Longs:
+        """T4 - T1 - (T3 - T2) by what each packet says itself: how long it was under way without its stay at the far end."""
+        received, answered = self.instants()[:2]
+        sent = ns_column(self.rows["sender_timestamp"].astype(np.uint64), self.rows["sender_error"])
+        return self.arrived_ns - sent - (answered - received)
+
     def follow_ups(self) -> Mask:
         """Which tell when an earlier reply really left."""
         told = stamp.has_follow_up(self.rows)

@@ -189,7 +189,8 @@ class SenderSession:
         valid = stamp.is_valid_reply(replies.rows, self.settings.ssid)
         open_ = valid & (back <= self.pending)
         if not open_.all():
-            self._strays.count(valid, back, open_)
+            others = replies.pick(~open_)
+            self._strays.count(valid[~open_], back[~open_], self._held(others))
             if not open_.any():
                 return
             replies, back = replies.pick(open_), back[open_]
@@ -207,7 +208,13 @@ class SenderSession:
             self._fill(seqs, replies, instants, far, now_ns)
         else:
             self._fill(seqs[new], replies.pick(new), instants[:, new], far[new], now_ns)
-            self._strays.count_copies(seqs[~new], far[~new])
+            self._strays.count_copies(seqs[~new], far[~new], self._held(replies.pick(~new)))
+
+    def _held(self, replies: Replies) -> Mask:
+        """Which the line brought back in time: what made them late is the time they lay at the far end."""
+        if not self.settings.far_kernel:  # the stamps of other reflectors may say anything
+            return np.zeros(len(replies.packets), np.bool_)
+        return np.asarray(replies.line_ns() <= self.settings.timeout_ns)
 
     def _read(self, came: Replies | None, count: int) -> Replies | None:
         """Those of `count` packets whose fields may be looked at; None: there is none."""

@@ -24,6 +24,7 @@ class SenderCounters:
     received: int = 0
     card_timed: int = 0  # of those: the network card's clock timed the round trip
     late: int = 0  # replies after their packet's timeout
+    held: int = 0  # of those: in time, had the far end not kept the packet waiting
     late_copies: int = 0  # copies of a reply whose record was settled already
     forward_copies: int = 0
     reverse_copies: int = 0
@@ -40,27 +41,31 @@ class Strays:
         self._ring, self.counters, self._first_seq = ring, counters, first_seq
         self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
 
-    def count(self, valid: Mask, back: Longs, open_: Mask) -> None:
-        """Replies that are not to a packet in flight (`open_`); `back`: 1 for the packet sent last, `valid`: of this session."""
+    def count(self, valid: Mask, back: Longs, held: Mask) -> None:
+        """Replies that are not to a packet in flight; `back`: 1 for the packet sent last, `valid`: of this session."""
         self.counters.malformed += int((~valid).sum())
-        for distance in back[valid & ~open_].tolist():
+        for distance, kept in zip(back[valid].tolist(), held[valid].tolist(), strict=True):
             if distance > self._ring.next - self._first_seq:
                 self.counters.unknown += 1
             elif self._ring.was_heard(self._ring.next - distance):
                 self.counters.late_copies += 1
             else:
-                self.counters.late += 1
+                self._late(kept)
 
-    def count_copies(self, seqs: Longs, fars: Longs) -> None:
+    def _late(self, held: bool) -> None:
+        self.counters.late += 1
+        self.counters.held += held
+
+    def count_copies(self, seqs: Longs, fars: Longs, held: Mask) -> None:
         """Further or late replies to packets in flight.
 
         Same far_seq: copied on the way back; another: copied on the way there, and answered twice by the far end.
         """
         column = self._ring.columns
-        for seq, far in zip(seqs.tolist(), fars.tolist(), strict=True):
+        for seq, far, kept in zip(seqs.tolist(), fars.tolist(), held.tolist(), strict=True):
             row = self._ring.row(seq)
             if column["fate"][row] != _RECEIVED:
-                self.counters.late += 1
+                self._late(kept)
                 continue
             known = self._copies.setdefault(seq, {int(column["far_seq"][row])})
             way = "reverse_copies" if far in known else "forward_copies"

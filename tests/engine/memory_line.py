@@ -12,7 +12,7 @@ from linkqual.records import ABSENT, Records
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
 from linkqual.session.sender import SenderSession, SenderSettings
 from linkqual.wire.stamp import request_template, sender_rows
-from linkqual.wire.timestamp import ErrorEstimate
+from linkqual.wire.timestamp import ErrorEstimate, ntp_from_ns
 
 MS = 1_000_000
 UTC = 1_800_000_000_000_000_000  # near clock at monotonic 0
@@ -103,7 +103,8 @@ class MemoryLine:
 
     def _send(self, seq: int, *, lost_at_home: bool) -> None:
         packet = request_template(self.packet_bytes, ssid=7).copy()
-        sender_rows(packet[None])["sequence"] = seq % 2**32
+        fields = sender_rows(packet[None])
+        fields["sequence"], fields["timestamp"] = seq % 2**32, ntp_from_ns(self.utc())
         assert self.sender.depart(np.array([self.utc()]), self.utc(), self.now) == seq
         if lost_at_home:
             self.sender.not_sent(seq, 1)

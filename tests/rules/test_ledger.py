@@ -144,6 +144,13 @@ def test_copies_in_the_drop_counter_make_doubt() -> None:
     assert addresses(found) == {"not attributed": 9, "line, reverse": 31}
 
 
+def test_replies_a_far_end_kept_waiting_are_its_own_whatever_it_said_when_asked() -> None:
+    found = measured(4, 3, near=end({"late": 9, "held": 5}))
+    assert addresses(found) == {"far host": 5, "line, forward": 2}
+    assert {entry.way for entry in doubts(found, ROUND_TRIP)} == {FORWARD, REVERSE}
+    assert addresses(measured(4, 3, near=end({"late": 9}))) == {"line, forward": 4, "line, reverse": 3}
+
+
 def test_what_the_far_end_turned_away_or_could_not_send_is_its_own() -> None:
     found = measured(10, 8, far=end({"over_cap": 4, "unanswered": 3}))
     assert addresses(found) == {"far host": 7, "line, forward": 10, "line, reverse": 1}  # both had arrived
@@ -208,7 +215,7 @@ NAMES = (
     "eth0__qdisc_drops",
     "eth0__rx_fifo",
 )
-COUNTED = ("over_cap", "unanswered", "replayed", "queue_refusals", "late")
+COUNTED = ("over_cap", "unanswered", "replayed", "queue_refusals", "late", "held")
 ends = st.builds(
     lambda drops, counters: end(counters, **drops),
     st.dictionaries(st.sampled_from(NAMES), counts, max_size=4),

@@ -202,6 +202,12 @@ def test_a_reflector_that_stands_still(made: Hosts, monkeypatch: pytest.MonkeyPa
     assert Outcome.FAIL not in outcomes(verdict)
 
 
+def test_a_reflector_that_stands_still_for_longer_than_the_timeout(hosts: Hosts) -> None:
+    measured, verdict = hosts.measure(2_000, 3_000, hosts.stop(lambda: hosts.reflectors[-1].pid, 0.8))
+    assert set(addresses(measured)) == {"far host"}
+    assert Outcome.FAIL not in outcomes(verdict)
+
+
 def test_a_sender_that_stands_still_on_a_line_that_bears_no_burst(hosts: Hosts) -> None:
     """What the policer of the line drops, it drops of the burst that followed."""
     with hosts.policed("far", "udp length 72 limit rate over 2000/second burst 20 packets drop"):
