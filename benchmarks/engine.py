@@ -68,24 +68,27 @@ def session(hosts: Hosts, *, witness: bool = False, marks: tuple[int, ...] = (),
         for records in sender.chunks():
             chunks.append(records)
             memory = {"near": peak_mb(sender.pid) or memory["near"], "far": peak_mb(reflector.pid)}
-        report = sender.report()
+        told = sender.report()
     final = reflector.stop()
     records = np.concatenate(chunks)
     apply_far_stamps(records, final["stamps"])
     whole = records[(records["fate"] == Fate.RECEIVED) & (records["stamps"] == Stamp.ALL_KERNEL)]
     rtt = (whole["received_ns"] - whole["sent_ns"]) - (whole["far_sent_ns"] - whole["far_received_ns"])
-    sent = report["sent"]
+    sent = told["sent"]
     answer = {
         **(quantiles((rtt / 1000).tolist()) or {}),
-        "kpps": report["rate_pps"] / 1000,
-        "own_loss": sent - report["received"],
+        "kpps": told["rate_pps"] / 1000,
+        "own_loss": sent - told["received"],
         "unstamped": len(records) - len(whole),
-        "near": report["loop_cpu_ns"] / sent / 1000,
+        "near": told["loop_cpu_ns"] / sent / 1000,
         "far": (final["counters"]["cpu_ns"] - before) / sent / 1000,
-        "late_p50_us": (quantile(report["lateness"], 0.5) or 0) / 1000,
+        "late_p50_us": (quantile(told["lateness"], 0.5) or 0) / 1000,
         "memory_near_mb": memory["near"],
         "memory_far_mb": memory["far"],
     }
+    if answer["own_loss"]:
+        drops = {"near socket": told["socket_drops"], "far socket": final["counters"]["socket_drops"]}
+        print(f"lost {answer['own_loss']}: late {told['late']}, dropped {drops}", file=sys.stderr)
     if seen:
         answer["witness_p50"] = float(np.median(chain.round_trips(seen[1], seen[2]))) / 1000
     left = {n: float(records["sent_ns"][n - 1] - records["sent_ns"][0]) / NS_PER_S for n in marks if n <= len(records)}
