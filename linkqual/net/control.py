@@ -43,7 +43,12 @@ from linkqual.wire.pairing import Peer, proof, same
 __all__ = ["Control", "Peer"]
 
 CALL_TIMEOUT_S = 15.0
-TIMEOUTS_S = {"trace": 180.0, "stamp.open": 30.0, "stamp.close": 30.0}  # requests that may take longer than the rest
+TIMEOUTS_S = {
+    "trace": 180.0,
+    "calibrate": 60.0,
+    "stamp.open": 30.0,
+    "stamp.close": 30.0,
+}  # requests that may take longer than the rest
 _SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)  # the kernel gave up waiting, nobody hung up
 _START = "start it there with `linkqual agent`"
 _FIREWALL = "check the address, and that firewalls let TCP and UDP through; the agent must be running there"
