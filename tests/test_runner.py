@@ -161,3 +161,43 @@ def test_the_audit_of_the_pacing_is_found_again_in_the_stored_packets(tmp_path: 
     assert again.stamp is not None
     assert again.stamp.summary.pacing == summarizer.summary().pacing
     assert again.stamp.summary.pacing.beyond == 1
+
+
+def answers(ahead_ns: object, boot_id: str = "far") -> dict[str, Any]:
+    return {"boot_id": boot_id, "realtime_ahead_ns": ahead_ns}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stepped"),
+    [
+        (answers(10**18), answers(10**18 + 48_000_000), 48_000_000),
+        (answers(10**18), answers(10**18), 0),
+        (answers(10**18), answers(10**18 - 5, "started anew"), None),
+        ({"boot_id": "far"}, answers(10**18), None),  # of an older version
+        ({}, {}, None),
+        (answers("soon"), answers(1), None),
+    ],
+)
+def test_by_how_much_the_far_clock_was_set(before: dict[str, Any], after: dict[str, Any], stepped: int | None) -> None:
+    assert runner._stepped(before, after) == stepped
+
+
+GOOD_CLOCK, WORSE, LOST = ClockState("chrony", True, 100), ClockState("chrony", True, 900), ClockState("chrony", False)
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "bound"),
+    [
+        ((GOOD_CLOCK, GOOD_CLOCK), (GOOD_CLOCK, GOOD_CLOCK), 200),
+        ((GOOD_CLOCK, WORSE), (WORSE, GOOD_CLOCK), 1800),
+        ((None, GOOD_CLOCK), (None, WORSE), 1000),
+        ((LOST, GOOD_CLOCK), (GOOD_CLOCK, GOOD_CLOCK), None),
+        ((GOOD_CLOCK, GOOD_CLOCK), (GOOD_CLOCK, LOST), None),
+        ((GOOD_CLOCK, ClockState("ptp4l", True)), (GOOD_CLOCK, GOOD_CLOCK), None),
+    ],
+)
+def test_a_bound_holds_before_and_after(
+    near: tuple[ClockState | None, ClockState], far: tuple[ClockState | None, ClockState], bound: int | None
+) -> None:
+    ends = [EndConditions(clock=after, clock_before=before) for before, after in (near, far)]
+    assert runner._clock_error(*ends) == bound
