@@ -12,7 +12,7 @@ import pytest
 
 from linkqual import document, runner, store
 from linkqual.errors import PeerError
-from linkqual.model import (
+from linkqual.model import ClockState, EndConditions, (
     Conditions,
     EndConditions,
     Link,
