@@ -12,7 +12,8 @@ import pytest
 
 from linkqual import document, runner, store
 from linkqual.errors import PeerError
-from linkqual.model import ClockState, EndConditions, (
+from linkqual.model import (
+    ClockState,
     Conditions,
     EndConditions,
     Link,
