@@ -27,7 +27,7 @@ Longs = npt.NDArray[np.int64]
 
 
 class Capture:
-    """tcpdump on one device while the `with` block runs; afterwards `packets` has what it saw."""
+    """tcpdump on one device while the `with` block runs; afterwards `requests` and `replies` say what it saw and when."""
 
     def __init__(self, where: Where, device: str, port: int, payload: int) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -49,26 +49,27 @@ class Capture:
         self._process.communicate(timeout=20)
         data = self._file.read_bytes()
         self._folder.cleanup()
-        self.requests, self.replies = self._read(data)
+        self.requests, self.replies = read(data, self._port, self._payload)
 
-    def _read(self, data: bytes) -> tuple[dict[int, int], dict[int, int]]:
-        """Sequence number -> nanoseconds, of requests and of replies."""
-        if int.from_bytes(data[:4], "little") != _NANOSECOND_PCAP:
-            raise RuntimeError("tcpdump wrote no pcap file with nanoseconds")
-        row = np.dtype(
-            [("s", "<u4"), ("ns", "<u4"), ("kept", "<u4"), ("length", "<u4"), ("frame", "u1", _HEADERS + self._payload)]
-        )
-        rows = np.frombuffer(data, row, (len(data) - _FILE_HEAD) // row.itemsize, _FILE_HEAD)
-        if (rows["kept"] != _HEADERS + self._payload).any():
-            raise RuntimeError("the capture holds packets of another session")
-        times = rows["s"].astype(np.int64) * 10**9 + rows["ns"]
-        to_port = rows["frame"][:, 36:38].copy().view(">u2")[:, 0] == self._port
-        sides = []
-        for mine, offset in ((to_port, 0), (~to_port, _REPLY_SEQUENCE)):
-            at = _HEADERS + offset
-            numbers = rows["frame"][mine, at : at + 4].copy().view(">u4")[:, 0]
-            sides.append(dict(zip(numbers.tolist(), times[mine].tolist(), strict=True)))
-        return sides[0], sides[1]
+
+def read(data: bytes, port: int, payload: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Of a pcap file with nanoseconds: sequence number -> UTC ns, of requests to that port and of replies from it."""
+    if int.from_bytes(data[:4], "little") != _NANOSECOND_PCAP:
+        raise RuntimeError("tcpdump wrote no pcap file with nanoseconds")
+    row = np.dtype(
+        [("s", "<u4"), ("ns", "<u4"), ("kept", "<u4"), ("length", "<u4"), ("frame", "u1", _HEADERS + payload)]
+    )
+    rows = np.frombuffer(data, row, (len(data) - _FILE_HEAD) // row.itemsize, _FILE_HEAD)
+    if (rows["kept"] != _HEADERS + payload).any():
+        raise RuntimeError("the capture holds packets of another session")
+    times = rows["s"].astype(np.int64) * 10**9 + rows["ns"]
+    to_port = rows["frame"][:, 36:38].copy().view(">u2")[:, 0] == port
+    sides = []
+    for mine, offset in ((to_port, 0), (~to_port, _REPLY_SEQUENCE)):
+        at = _HEADERS + offset
+        numbers = rows["frame"][mine, at : at + 4].copy().view(">u4")[:, 0]
+        sides.append(dict(zip(numbers.tolist(), times[mine].tolist(), strict=True)))
+    return sides[0], sides[1]
 
 
 def watched(hosts: Hosts, port: int, payload: int) -> tuple[ExitStack, Capture, Capture]:
