@@ -107,6 +107,17 @@ def test_how_the_stream_is_cut_changes_nothing() -> None:
     assert all(found(rows, chunk) == whole for chunk in (1, 13, 997))
 
 
+def test_memory_does_not_grow_with_the_run() -> None:
+    steps, rows = ClockSteps(), World(rate=100.0).records()
+    for _ in range(20):
+        steps.add(rows, delay.forward(rows), delay.reverse(rows))
+        rows["seq"] += 4000
+        for name in ("sent_ns", "far_received_ns", "far_sent_ns", "received_ns"):
+            rows[name] += 40 * 10**9
+    assert len(steps._points) < 300
+    assert steps.data() == ()
+
+
 def test_several_steps_and_what_merges() -> None:
     first, second = (
         World(step_ns=48 * MS, packets=3000, at=1500),
@@ -156,7 +167,9 @@ def test_delay_variation_is_that_of_each_part_and_the_round_trip_that_of_the_lin
         lows = [getattr(segment, f"{way}_delay").minimum for segment in cut.segments]
         moved = world.relative_ns if way is FORWARD else -world.relative_ns
         assert lows[1] - lows[0] == pytest.approx(moved, abs=6_000)
-    on_the_way = round(world.base_ns / 1e9 * world.rate) if end == "far" else 0  # reached a clock that was set meanwhile
+    on_the_way = (
+        round(world.base_ns / 1e9 * world.rate) if end == "far" else 0
+    )  # reached a clock that was set meanwhile
     assert cut.segments[1].forward_delay.n == pytest.approx(world.packets - world.at + on_the_way, abs=2)
 
 
