@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DOCUMENT = "run.json"
 REPORT = "report.html"
 _RESERVE_BYTES = 4 << 20  # room kept for the document and the report until they are written
+# what pyarrow and numpy make of a damaged file, besides errors of pyarrow's own
+_DAMAGED = (EOFError, OSError, ValueError, TypeError, LookupError, OverflowError, MemoryError)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -221,7 +223,7 @@ def packets(folder: Path, step: str) -> Iterator[Records]:
                         column = column.fill_null(ABSENT)
                     rows[name] = column.to_numpy(zero_copy_only=False)
                 yield rows
-        except (pa.ArrowInvalid, EOFError, OSError):
+        except (pa.ArrowException, *_DAMAGED):
             return
 
 

@@ -294,7 +294,7 @@ def captured_frames(data: bytes) -> None:
         if found is not None:
             sessions.add(found, T)
             sessions.add(found._replace(source_port=found.destination_port, destination_port=found.source_port), T + MS)
-    bare = frame.Datagram(b"\1\2\3\4", b"\4\3\2\1", 4000, 862, 9, 0, len(data), data)
+    bare = frame.Datagram(b"\1\2\3\4", b"\4\3\2\1", 4000, 862, 9, 0, min(len(data), 65527), data)
     sessions.add(bare, T)
     for session in sessions.found.values():
         list(session.settle(T + MS))
