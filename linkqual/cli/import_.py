@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from linkqual.model import Measurement
     from linkqual.session.captured import Key
 
+_TORN = "the run's packet file is not whole (it was killed, or the disk was full): what it lacks counts as never sent"
+
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="CAPTURE", help="pcap or pcapng, also gzipped.", show_default=False)],
@@ -56,7 +58,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Read, recount, compare."""
-    from linkqual import capture
+    from linkqual import capture, store
     from linkqual.reports import captures
     from linkqual.session.witness import Place
     from linkqual.units import parse_duration_ns
@@ -81,11 +83,14 @@ def run(
             folder = against if against.is_dir() else against.parent
             done = capture.against(file, capture.Reading(), key, folder, measured, place, limit_ns, port)
             code = ExitCode.PASS if done.agrees else ExitCode.FAIL
+            whole = store.complete(folder, name)
             if as_json:
-                answer["against"] = captures.against_json(str(against), name, key, place, done)
+                told_too = {"packets_complete": whole}
+                answer["against"] = captures.against_json(str(against), name, key, place, done) | told_too
             else:
                 detail = captures.at_length(shown[key]) if len(shown) > 1 else ()
-                say(["", *detail, *captures.against_text(str(against), name, key, place, done)])
+                torn = () if whole else (_TORN,)
+                say(["", *detail, *torn, *captures.against_text(str(against), name, key, place, done)])
     if as_json:
         say_json(answer)
     elif code is ExitCode.NO_DATA:

@@ -199,6 +199,15 @@ def test_what_cannot_be_answered(
     assert says in out.out + out.err
 
 
+def test_a_run_whose_packets_are_torn_is_said(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    packets = files[1] / "packets" / "stamp.arrow"
+    packets.write_bytes(packets.read_bytes()[:-8])
+    code, answer = asked(capsys, files[0], "--against", files[1])
+    assert (code, answer["against"]["packets_complete"]) == (0, False)
+    main(["import", str(files[0]), "--against", str(files[1])])
+    assert "the run's packet file is not whole" in capsys.readouterr().out
+
+
 def test_the_runs_timeout_is_the_limit(
     files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
