@@ -35,7 +35,7 @@ def of(summary: Summary, conditions: Conditions) -> Exactness | None:
         return None
     sources = ", ".join(f"{name} {stamps[name]}" for name in STAMPS if name in stamps)
     hosts, said = _hosts(conditions)
-    user = [name for name in STAMPS if "user" in stamps.get(name, "")]
+    user = [name for name in STAMPS if "user" in stamps.get(name, "") and not _left_out(name, stamps[name])]
     late = USER_NS * len(user)
     if user:
         said += f", and up to {format_duration(USER_NS)} for each stamp a program took ({', '.join(user)}), more while that host is busy"
@@ -48,6 +48,11 @@ def of(summary: Summary, conditions: Conditions) -> Exactness | None:
         one_way_ns=None if whole is None or error is None else whole + error,
         one_way=_one_way(error, why, same=conditions.same_clock),
     )
+
+
+def _left_out(name: str, source: str) -> bool:
+    """Packets whose T3 alone is a program's are in no delay (`stats.delay.unfit`)."""
+    return name == "T3" and source != "user"
 
 
 def _one_way(error: int | None, why: str, *, same: bool) -> str:

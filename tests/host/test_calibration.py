@@ -147,6 +147,8 @@ def test_a_programs_stamp_costs() -> None:
     found = known(FLOOR, FLOOR, T3="user", T1="kernel 99 %, user 1 %")
     assert found.round_trip_ns == 8_000 + 2 * exactness.USER_NS
     assert "(T1, T3)" in found.round_trip
+    left_out = known(FLOOR, FLOOR, T3="kernel 85.2 %, user 14.8 %")
+    assert left_out.round_trip_ns == 8_000
 
 
 @pytest.mark.parametrize("lacking", [None, HostFloor(why_not="interrupted")])
