@@ -63,9 +63,11 @@ def _rates(answer: Answer) -> Iterator[str]:
         if figures is None:
             yield _row(what, "not measured")
             continue
-        kpps = figures.get("kpps", figures.get("one_way_kpps"))
-        said = f"{kpps:.0f} kpps, CPU {figures['near']:.1f} + {figures['far']:.1f} s a million"
-        yield _row(what, said, f"linkqual above: {own / kpps:.1f}x" if own and name != "linkqual" else "")
+        kpps, failed = figures.get("kpps", figures.get("one_way_kpps")), figures.get("failed")
+        said = f"{kpps:.0f} kpps, CPU {figures['near']:.1f} + {figures['far']:.1f} s a million" if kpps else "no step"
+        if failed:
+            said += f" ({failed['asked_kpps']} asked: {failed['kpps']:.0f}, {failed['lost']:,} lost)"
+        yield _row(what, said, f"linkqual above: {own / kpps:.1f}x" if own and kpps and name != "linkqual" else "")
 
 
 def _certifying(found: Answer) -> Iterator[str]:
