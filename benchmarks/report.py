@@ -23,7 +23,7 @@ def lines(answer: Answer) -> Iterator[str]:
 
 
 def _row(what: str, said: str, ratio: str = "") -> str:
-    return f"{what:<{_WIDTH}}{said:<46}{ratio}".rstrip()
+    return f"{what:<{_WIDTH}}{said:<48}  {ratio}".rstrip()
 
 
 def _quantiles(figures: Answer) -> str:
