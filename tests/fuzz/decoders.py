@@ -6,7 +6,9 @@ inputs to start from. hypothesis (test_decoders.py) and atheris (run.py, `make f
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import tempfile
 import warnings
 import zlib
@@ -304,7 +306,9 @@ def captured_frames(data: bytes) -> None:
 
 @cache
 def _scratch() -> Path:
-    return Path(tempfile.mkdtemp(prefix="linkqual-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="linkqual-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def capture_file(data: bytes) -> None:

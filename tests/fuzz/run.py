@@ -8,6 +8,7 @@ What broke a decoder is kept in build/fuzz/ and is an input to `run.py --again F
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -49,7 +50,9 @@ def one(name: str, seconds: int) -> None:
 def fuzz(name: str, seconds: int) -> bool:
     """Run one decoder and tell; whether nothing broke."""
     command = [sys.executable, __file__, "--seconds", str(seconds), "--child", name]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as scratch:
+        inside = os.environ | {"TMPDIR": scratch}  # atheris ends its process without a chance to tidy up
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=inside)
     ran = re.search(r"Done (\d+) runs in (\d+) second", done.stderr)
     last = re.findall(r"^#(\d+)\s", done.stderr, re.MULTILINE)
     executions = int(ran[1]) if ran else int(last[-1]) if last else 0
