@@ -13,7 +13,7 @@ from linkqual.metrics import METRICS, quantile
 from linkqual.model import Objective, Outcome, Tally
 from linkqual.stats import tally as tallies
 from linkqual.stats import trials
-from linkqual.stats.boundaries import LONGEST_EVENT, expected_trials, mean_event_lower, mean_event_upper
+from linkqual.stats.boundaries import LONGEST_EVENT, expected_trials, mean_event_lower, mean_event_upper, pass_after
 from linkqual.stats.confidence import ratio_lower, ratio_upper, trials_to_decide
 
 QUEUE_NS = 5_000_000  # packets of one queue, closer than it takes to drain, share its delay
@@ -214,6 +214,8 @@ def more_trials(sample: Sample, sequential: bool = False) -> int | None:
         return None
     total = max(by_trials, by_events or 0)
     if sequential or total <= sample.n:
-        ratio = sample.ratio
-        total = max(total, expected_trials(sample.limit, ratio, sample.confidence, sample.family, burst) or 2 * total)
+        share = max(sample.ratio, sample.events / sample.n * burst)  # events count as large as they may be
+        total = max(total, expected_trials(sample.limit, share, sample.confidence, sample.family, burst) or 2 * total)
+        if total <= sample.n and share < sample.limit:  # luckier than typical so far, and still not there
+            total = pass_after(sample.limit, sample.events, sample.confidence, burst)
     return max(total - sample.n, 1)
