@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from linkqual.rules.proportion import Sample, more_trials
 from linkqual.stats.boundaries import pass_after
 
