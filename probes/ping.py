@@ -21,6 +21,7 @@ from linkqual.units import NS_PER_S
 
 OVERTIME_S = 10.0  # for the name, the start, and the last answer
 NS_PER_MS = 1_000_000
+_LONGEST_LINE = 512  # ping writes no longer one; the parser takes the square of a line's length
 _EXTRA = re.compile(r"\+(\d+) (duplicates|corrupted|errors)")
 
 
@@ -54,6 +55,7 @@ def read(text: str) -> PingResult | Fault:
     """What one run of `ping -D -O -n` wrote -> counts and delays, or the Fault of a text that is none or was cut."""
     from pingparsing import PingParsing
 
+    text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of a parser the parser is built on

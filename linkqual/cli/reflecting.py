@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,13 +41,13 @@ def read(where: str | None, key: str | None) -> Foreign | None:
 
 
 def _key(text: str) -> bytes:
-    path = Path(text)
+    what = "what --reflector-key says"
     try:
-        digits = path.read_text(encoding="ascii") if path.is_file() else text
-        key = bytes.fromhex(digits.strip())
+        if os.path.isfile(text):  # pathlib raises for a key too long to be a name
+            what, text = text, Path(text).read_text(encoding="ascii")
+        key = bytes.fromhex(text.strip())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no key in hex"
-        what = str(path) if path.is_file() else "what --reflector-key says"
         raise UsageError(f"{what}: {why}", hint=_KEY_HINT) from None
     if not key:
         raise UsageError("the key of --reflector-key is empty", hint=_KEY_HINT)

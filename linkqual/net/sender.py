@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 
 import numpy as np
@@ -64,7 +64,7 @@ class SenderConfig:
     first_seq: int = 0
     flow: int = 0
     one_way: bool = False
-    key: str = ""
+    key: str = field(default="", repr=False)
     tlvs: tuple[str, ...] = ()
     mix: tuple[tuple[int, int], ...] = ()
     clock_error_ns: int | None = None

@@ -9,7 +9,7 @@ replays use up nothing of the session's. Floor 2, pure.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ class ReflectorSettings:
     error: ErrorEstimate  # of T2 and T3; its Z bit gives their format
     first_seq: int = 0
     stateless: bool = False  # a reply has the sequence number of its request
-    key: bytes = b""  # b"": unauthenticated
+    key: bytes = field(default=b"", repr=False)  # b"": unauthenticated
     clock_source: int = 5  # RFC 8972 s5.4
     mark: bool = True  # replies may carry the DSCP a sender asks for
     reply_ecn: int | None = None  # of all replies; None: that of a request with Class of Service, else 0

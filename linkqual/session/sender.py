@@ -14,7 +14,7 @@ nothing. Floor 2, pure.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +61,7 @@ class SenderSettings:
     far_kernel: bool = True  # the far end stamps arrivals in its kernel: our own reflector does
     dscp: int = 0
     flow: int = 0
-    key: bytes = b""  # of authenticated mode (RFC 8762 s4.4); empty: unauthenticated
+    key: bytes = field(default=b"", repr=False)  # of authenticated mode (RFC 8762 s4.4); empty: unauthenticated
     one_way: bool = False  # nothing comes back: a row is settled, as LOST, once its TX stamp is there
     hardware: bool = False  # the network card stamps too
 

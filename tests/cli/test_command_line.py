@@ -73,6 +73,10 @@ def test_every_verb_is_in_the_readme() -> None:
         (["plan", "--reflector", "192.0.2.2:70000"], "70000 is no port"),
         (["plan", "--reflector-key", "00ff"], "--reflector-key is given, but no reflector"),
         (["plan", "--reflector", "192.0.2.2", "--reflector-key", "zz"], "what --reflector-key says: is no key in hex"),
+        (
+            ["plan", "--reflector", "192.0.2.2", "--reflector-key", "zz" * 200],
+            "what --reflector-key says: is no key in hex",
+        ),
         (["test", "--reflector", "192.0.2.2", "--only", "throughput"], "throughput needs our agent at the far end"),
         (["test", "linkqual://"], "pairing line cannot be read"),
         (["test", "--nonsense"], "No such option"),

@@ -57,7 +57,9 @@ def test_any_octets_give_a_value_or_the_named_error(name: str) -> None:
 LONG = {"digits": b"9" * 50_000, "escapes": b'{"' + b'\\"' * 25_000, "brackets": b"[" * 50_000, "blanks": b" " * 50_000}
 
 
-@pytest.mark.parametrize("name", ["control", "traces", "pairing-line", "clocks", "code-points", "iperf3", "document"])
+@pytest.mark.parametrize(
+    "name", ["control", "traces", "pairing-line", "clocks", "code-points", "iperf3", "ping", "document"]
+)
 def test_long_texts_take_no_time_with_their_square(name: str) -> None:
     """Half a minute instead of milliseconds where one does; none is timed here."""
     decoder = decoders()[name]

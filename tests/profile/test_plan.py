@@ -9,7 +9,7 @@ import pytest
 
 import linkqual.profiles as shipped
 from linkqual.errors import InputError, UsageError
-from linkqual.model import Direction, Link, Plan, Profile, Step, family_size
+from linkqual.model import Direction, Link, Objective, Plan, Profile, Step, family_size
 from linkqual.plan import PlanOptions, as_json, describe, make
 from linkqual.profile import parse
 
@@ -216,6 +216,13 @@ def test_the_family_counts_required_limits_only() -> None:
     assert family_size(make(TRAINING, LINE).objectives) == 8
     assert family_size(make(TRAINING, Link()).objectives) == 4
     assert family_size(()) == 1
+
+
+def test_a_required_marking_takes_no_share_of_the_error() -> None:
+    """One changed packet is a fact: no chance makes a line that keeps its markings fail."""
+    marking = Objective("marking", "DSCP", Direction.FORWARD, 0, limit_text="keep all")
+    loss = Objective("loss_ratio", "ratio", Direction.FORWARD, 1e-5)
+    assert family_size((loss, marking)) == family_size((loss,)) == 1
 
 
 @pytest.mark.parametrize("profile", [TRAINING, INFERENCE], ids=lambda profile: profile.name)

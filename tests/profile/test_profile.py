@@ -100,7 +100,9 @@ def test_words_of_yaml_1_1_are_text() -> None:
 
 
 def test_settings_of_the_probes_carry_their_units() -> None:
-    rest = "probes:\n  stamp: {rate: 20 kpps, timeout: 1.5 s, packets: 2_000_000, dscp: ef, window: 256, max_burst: 80}\n"
+    rest = (
+        "probes:\n  stamp: {rate: 20 kpps, timeout: 1.5 s, packets: 2_000_000, dscp: ef, window: 256, max_burst: 80}\n"
+    )
     stamp = profile(rest=rest).probes["stamp"]
     assert stamp["rate_pps"] == 20_000
     assert stamp["timeout_ns"] == 1_500_000_000

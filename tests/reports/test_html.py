@@ -231,7 +231,9 @@ def test_words_of_the_page_are_the_ones_accepted(name: str) -> None:
     matches(f"{name}-page.txt", "\n".join(line for raw in page(name).words if (line := " ".join(raw.split()))) + "\n")
 
 
-@pytest.mark.parametrize(("far_end", "says"), [("stateful", "counts what it receives"), ("stateless", "have no direction")])
+@pytest.mark.parametrize(
+    ("far_end", "says"), [("stateful", "counts what it receives"), ("stateless", "have no direction")]
+)
 def test_a_far_end_that_is_not_ours_and_a_mix_of_sizes_are_told(far_end: str, says: str) -> None:
     document = SAMPLES["few"]()
     (stream,) = (one for one in document.measurements if one.stamp)
