@@ -1,6 +1,8 @@
 # One word for each thing one does here; `make help` lists them.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
+# Kept bytecode: linkqual starts several processes a run, the tests hundreds of runs, and each would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help setup demo test check format lint types floors fast lab wheel bench soak fuzz lock clean
 
 help: ## this list

@@ -52,8 +52,9 @@ programs() {
     fi
 }
 
+# pip compiles what it installs; uv is to do so too, or every start would where nobody may write (or PYTHONDONTWRITEBYTECODE).
 with_uv() {
-    "$venv/bin/python" -m uv pip sync -q --require-hashes --python "$venv/bin/python" requirements.lock &&
+    "$venv/bin/python" -m uv pip sync -q --compile-bytecode --require-hashes --python "$venv/bin/python" requirements.lock &&
         "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" --no-deps -e .
 }
 
