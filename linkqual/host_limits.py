@@ -158,11 +158,11 @@ def _floor(found: Limits) -> Check:
     p99 = found.kernel.get("p99")
     state = State.OK if p99 is not None and p99 <= _GOOD_FLOOR_NS else State.LIMITED
     means = f"this host adds as much to a round trip ({found.stamps or 'no'} stamps): what is shorter is not the line's"
-    return Check("own share", state, _words(found.kernel), means, Mend() if state is State.OK else _QUIET)
+    return Check("this host adds", state, _words(found.kernel), means, Mend() if state is State.OK else _QUIET)
 
 
 def _user(found: Limits) -> Check:
-    return Check("program's stamps", State.OK, _words(found.user), "what a prober without kernel stamps would add here")
+    return Check("user-space stamps", State.OK, _words(found.user), "what a prober without kernel stamps would add here")
 
 
 def _lateness(found: Limits) -> Check:

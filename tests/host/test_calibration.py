@@ -182,8 +182,8 @@ def test_a_good_host_needs_nothing() -> None:
 @pytest.mark.parametrize(
     ("worse", "name", "said"),
     [
-        ({"kernel": GOOD.user}, "own share", "p99 90 µs"),
-        ({"kernel": NONE}, "own share", "nothing came back"),
+        ({"kernel": GOOD.user}, "this host adds", "p99 90 µs"),
+        ({"kernel": NONE}, "this host adds", "nothing came back"),
         ({"lateness": dict.fromkeys(GOOD.lateness, 5_000_000)}, "pacing", "p99 5 ms"),
         ({"clock_source": "hpet"}, "clock resolution", "hpet"),
         ({"fastest_pps": 9_000.0}, "fastest", "9 kpps"),
