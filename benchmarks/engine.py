@@ -4,7 +4,7 @@
     benchmarks/engine.py [--packets 10000] [--rounds 3] [--quick] [--json]
 
 The rounds are interleaved: this host's speed drifts, only figures of one batch compare, so read the ratios. Needs root or user
-namespaces. A peer that is not installed is null. `--json`: one object on the last line. Five minutes; `--quick`: a quarter of one.
+namespaces. A peer that is not installed is null. `--json`: one object on the last line. Nine minutes with every peer; `--quick`: a quarter of one.
 """
 
 from __future__ import annotations
