@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 
 _READ_APART = {"clock", "clock_before", "clock_stepped_ns", "floor", "drops", "drop_times", "notes"}
+_UNTOLD = Fault(
+    "peer-lost",
+    "the far end did not tell before and after this step what its host had dropped: losses may be that host's",
+    "see what the agent wrote, and run the test again",
+)
 _LATE_SHARE = 1e-2  # of all packets; those of a loaded line are late more easily than the few of a probe
 
 
@@ -152,7 +157,10 @@ def _measure(step: Step, bench: Bench) -> Measurement:
         clock_error_ns=0 if same_clock else _clock_error(near, far),
         same_clock=same_clock,
     )
-    return replace(measurement, conditions=conditions)
+    fault = measurement.fault
+    if fault is None and measurement.stamp and bench.control is not None and not (far_before and far_after):
+        fault = _UNTOLD
+    return replace(measurement, conditions=conditions, fault=fault)
 
 
 def _here(said: dict[str, Json]) -> bool:

@@ -94,6 +94,13 @@ def test_drops_since_a_host_started_are_not_those_of_a_step(tmp_path: Path, monk
     bench = Bench("198.51.100.2", control=LateFarEnd("another host's"))  # type: ignore[arg-type]
     done = runner.qualify(request, bench, store.Run(tmp_path / "run"), interrupted=lambda: "")
     assert done.measurements[0].conditions.far.drops == {}
+    assert done.measurements[0].fault is None
+    lossy = SimpleNamespace(measure=lambda *_: measured(between_clocks(GOOD, 0)))
+    monkeypatch.setattr(runner, "PROBES", {"path": lossy})
+    bench = Bench("198.51.100.2", control=LateFarEnd("another host's"))  # type: ignore[arg-type]
+    done = runner.qualify(request, bench, store.Run(tmp_path / "later"), interrupted=lambda: "")
+    assert done.measurements[0].fault is not None
+    assert "its host had dropped" in done.measurements[0].fault.message
 
 
 def test_a_stored_run_judged_again_still_says_that_this_host_was_too_busy(tmp_path: Path) -> None:

@@ -20,6 +20,11 @@ OWN = "socket_drops"  # of the probe's own socket, which hears this session's pe
 Counters = dict[str, int]
 
 
+def told(end: EndConditions) -> bool:
+    """Whether the host of this end told its counters, besides those of the probe's own process."""
+    return any(name not in (OWN, "drops_before_peer") for name in end.drops)
+
+
 def received_drops(end: EndConditions) -> Counters:
     """Counters of packets this end dropped after the line delivered them, that may be this measurement's or another's.
 

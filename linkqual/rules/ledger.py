@@ -97,7 +97,7 @@ def ledger(measurement: Measurement) -> tuple[Entry, ...]:
     )  # fmt: skip
     _kept_waiting((back, there, unknown), state)
     _forward(there, unknown, summary, state, fault)
-    _reverse(back, unknown, summary, state)
+    _reverse(back, unknown, summary, state, fault)
     _unknown(unknown, summary, state, fault)
     if measurement.stamp.far_end != "agent":
         _foreign(there, unknown)
@@ -132,13 +132,11 @@ def _forward(there: _Account, unknown: _Account, summary: Summary, state: Condit
     early = far.drops.get("drops_before_peer", 0)
     why = "dropped by the far end's receive socket before it knew its peer: others' may be among them"
     there.book(Address.UNATTRIBUTED, early, why, _ROOM)
-    if fault is not None and fault.kind in _GONE and not far.counters and not far.drops:
-        why = "the far end left without its counters: what its host dropped is not known"
-        there.book(Address.UNATTRIBUTED, there.left, why, _AGAIN)
+    _gone(there, far, fault)
     _bursts(there, summary.pacing, summary.pacing.lost_forward)
 
 
-def _reverse(back: _Account, unknown: _Account, summary: Summary, state: Conditions) -> None:
+def _reverse(back: _Account, unknown: _Account, summary: Summary, state: Conditions, fault: Fault | None) -> None:
     near, far = state.near, state.far
     over = "reached the far end and were over the agent's caps"
     back.book(Address.FAR_HOST, far.counters.get("over_cap", 0), over, _CAPS)
@@ -146,6 +144,7 @@ def _reverse(back: _Account, unknown: _Account, summary: Summary, state: Conditi
     back.book(Address.FAR_HOST, far.counters.get("unanswered", 0), refused, _QUEUE)
     _own_socket((back, unknown), near, "near", summary.duplicates_reverse)
     _shared(back, (hosts.sent_drops(far), "far"), (hosts.received_drops(near), "near"))
+    _gone(back, far, fault)
     _bursts(back, summary.pacing, summary.pacing.lost_reverse)
 
 
@@ -202,6 +201,13 @@ def _shared(account: _Account, *parts: tuple[hosts.Counters, str]) -> None:
     which = ", ".join(hosts.words(counters, place) for counters, place in parts if counters)
     count = sum(sum(counters.values()) for counters, _ in parts)
     account.book(Address.UNATTRIBUTED, count, f"may have been dropped inside a host ({which})", _QUIET)
+
+
+def _gone(account: _Account, far: EndConditions, fault: Fault | None) -> None:
+    """An end that left before its process or its host had told their counters."""
+    if fault is not None and fault.kind in _GONE and not (far.counters and hosts.told(far)):
+        why = "the far end left without its counters: what its host dropped is not known"
+        account.book(Address.UNATTRIBUTED, account.left, why, _AGAIN)
 
 
 def _bursts(account: _Account, pacing: Pacing, lost: int) -> None:

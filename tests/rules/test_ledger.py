@@ -189,10 +189,12 @@ def test_losses_in_the_senders_own_bursts_are_doubt() -> None:
 
 def test_a_far_end_that_left_without_its_counters() -> None:
     found = measured(30, 5, fault=GONE)
-    assert addresses(found) == {"not attributed": 30, "line, reverse": 5}
+    assert addresses(found) == {"not attributed": 35}
     assert addresses(measured(30, 5, fault=Fault("interrupted", "Ctrl-C"))) == {"line, forward": 30, "line, reverse": 5}
-    told = measured(30, 5, far=end({"answered": 9_970}, socket_drops=0), fault=GONE)
-    assert addresses(told) == {"line, forward": 30, "line, reverse": 5}
+    process = measured(30, 5, far=end({"answered": 9_970}, socket_drops=0), fault=GONE)
+    assert addresses(process) == {"not attributed": 35}
+    both = measured(30, 5, far=end({"answered": 9_970}, socket_drops=0, softnet_dropped=0), fault=GONE)
+    assert addresses(both) == {"line, forward": 30, "line, reverse": 5}
 
 
 def test_a_direction_nobody_could_tell() -> None:

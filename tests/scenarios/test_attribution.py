@@ -288,5 +288,11 @@ def test_a25_losses_before_a_far_end_died_with_its_counters_prove_nothing() -> N
     _, found, _ = outage(1, GONE)
     assert found["forward"].outcome is Outcome.INCONCLUSIVE
     assert "left without its counters" in found["forward"].because
-    told = EndConditions(drops={"socket_drops": 0}, counters={"answered": N - 200})
-    assert outage(1, GONE, told)[1]["forward"].outcome is Outcome.FAIL
+    _, found, _ = outage(2, GONE)
+    assert found["reverse"].outcome is Outcome.INCONCLUSIVE
+    assert "left without its counters" in found["reverse"].because
+    process = EndConditions(drops={"socket_drops": 0}, counters={"answered": N - 200})
+    both = replace(process, drops=process.drops | {"softnet_dropped": 0})
+    for fate, way in ((1, "forward"), (2, "reverse")):
+        assert outage(fate, GONE, process)[1][way].outcome is Outcome.INCONCLUSIVE
+        assert outage(fate, GONE, both)[1][way].outcome is Outcome.FAIL
