@@ -32,7 +32,7 @@ _MANY, _ENOUGH = 4, 32  # packets in a batch: from so many on the next is waited
 _GATHER_NS = 250_000
 _SAMPLE_NS = 10_000_000  # between two looks at the drop counter
 _MOST_SAMPLES = 1000
-_MOST_BACKLOG = 8 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
+_MOST_BACKLOG = 24 << 20  # octets of rows the parent has not read; then the socket's buffer has to hold the packets
 _ROWS_A_CHUNK = 4096
 _NOBODY = -1
 

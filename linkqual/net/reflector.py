@@ -176,7 +176,7 @@ class Reflector:
     def rows(self) -> Iterator[npt.NDArray[np.void]]:
         """Of a one-way session: rows of `session.reflector.ARRIVAL` in the order packets came, as far as they are here.
 
-        What is not taken waits in the reflector's process, and beyond 8 MiB there in the socket's buffer. After `stop` the rest is here.
+        What is not taken waits in the reflector's process, and beyond 24 MiB there in the socket's buffer. After `stop` the rest is here.
         """
         if self._final is None:
             self.counters()  # whatever was handed over before its answer is here then
