@@ -58,7 +58,8 @@ class Replies:
         """T4 - T1 - (T3 - T2) by what each packet says itself: how long it was under way without its stay at the far end."""
         received, answered = self.instants()[:2]
         sent = ns_column(self.rows["sender_timestamp"].astype(np.uint64), self.rows["sender_error"])
-        return self.arrived_ns - sent - (answered - received)
+        line: Longs = self.arrived_ns - sent - (answered - received)
+        return line
 
     def follow_ups(self) -> Mask:
         """Which tell when an earlier reply really left."""
