@@ -138,7 +138,9 @@ def _lost_source(conditions: Conditions) -> Iterator[Note]:
     """Who kept a clock, before and after: a change is told."""
     for end, place in ((conditions.near, "near"), (conditions.far, "far")):
         before, after = end.clock_before, end.clock
-        if before is None or (before.source, before.synchronised) == (after.source, after.synchronised):
+        if before is None or after == ClockState():  # an end that could not be asked says nothing
+            continue
+        if (before.source, before.synchronised) == (after.source, after.synchronised):
             continue
         if before.synchronised and not after.synchronised:
             said = f"the {place} end's clock lost its source during the measurement: {_state(before)} before, {_state(after)} after"

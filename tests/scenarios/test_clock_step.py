@@ -77,6 +77,15 @@ def test_the_far_clock_steps_by_48_ms_and_slews_back(tmp_path: Path) -> None:
     assert recounted(tmp_path / "run", taken, LINES) == taken
 
 
+def test_an_end_that_could_not_be_asked_afterwards_has_no_other_clock(tmp_path: Path) -> None:
+    gone = ends(0, 0, clock_error_ns=None)
+    gone = replace(gone, far=replace(gone.far, clock_before=ClockState("none", False), clock=ClockState()))
+    text = said(judge(measured(NIGHT.records(), tmp_path, gone)))
+    assert "far end's clock changed" not in text
+    changed = replace(gone, far=replace(gone.far, clock=ClockState("chrony", False)))
+    assert "far end's clock changed" in said(judge(measured(NIGHT.records(), tmp_path / "b", changed)))
+
+
 def test_without_the_packets_nothing_is_failed_for_it() -> None:
     verdict = judge(stamp(summary(NIGHT.records(), LINES), 1000, ends(0, 48 * MS), stopped_by="fixed length"))
     by_key = {finding.objective.key: finding.outcome for finding in verdict.findings}
