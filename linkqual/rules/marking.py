@@ -43,7 +43,8 @@ def finding(objective: Objective, measurement: Measurement) -> Finding:
     name = _name(objective.statistic)
     asked = wanted_values(objective.limit_text, objective.statistic) if objective.limit is not None else None
     judged = [one for one in found if asked is None or one.value in asked]
-    unsent = [value for value in asked or () if value not in {one.value for one in found}]
+    planned = asked if asked is not None else measurement.step.params.get(objective.statistic.lower(), ())
+    unsent = [value for value in planned if value not in {one.value for one in found}]
     head = words.name(objective)
     arrived = sum(one.arrived for one in judged)
     if not any(one.arrived or one.unmarked for one in judged):

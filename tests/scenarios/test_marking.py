@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,6 +147,15 @@ def test_a_value_of_which_nothing_arrived_is_open(rest: dict[str, int], words: s
     assert found.outcome is verdict.outcome is Outcome.INCONCLUSIVE
     assert words in found.because
     assert found.decide
+
+
+def test_a_value_that_was_to_be_sent_and_never_was_is_open() -> None:
+    """The run was ended, or its second session could not be opened: "keep all" is no promise about what was left out."""
+    taken = measured(*both("CS0", "EF", "ECT(0)"))
+    step = replace(taken.step, params={"dscp": [0, parse_dscp("EF")], "ecn": [0, parse_ecn("ECT(0)"), parse_ecn("CE")]})
+    verdict = judged(replace(taken, step=step))
+    assert outcomes(verdict) == ("pass", "inconclusive", "pass", "inconclusive")
+    assert "CE not known: no packet left with it" in of(verdict, REVERSE, "ECN").because
 
 
 def test_a_host_that_marks_nothing_leaves_its_direction_open() -> None:
