@@ -24,6 +24,7 @@ pytestmark = [
 ]
 NEAR, FAR = "10.98.6.1", "10.98.6.2"
 LINKQUAL = [sys.executable, "-m", "linkqual"]
+IMPATIENT = "from linkqual.cli import main; from linkqual.net import control; control.CALL_TIMEOUT_S = 3.0; raise SystemExit(main())"
 
 
 @dataclass
@@ -43,8 +44,8 @@ class Hosts:
         assert agent.stdout is not None
         return agent.stdout.readline().strip()
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = ["ip", "netns", "exec", self.near, *LINKQUAL, "test", *arguments, "-o", str(self.folder / "run")]
+    def start(self, *arguments: str, program: list[str] = LINKQUAL) -> subprocess.Popen[str]:
+        command = ["ip", "netns", "exec", self.near, *program, "test", *arguments, "-o", str(self.folder / "run")]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -101,11 +102,11 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
 
 
 def test_a_line_between_two_hosts(hosts: Hosts) -> None:
-    told = hosts.test(hosts.agent(), "--duration", "2s", "--streams", "2", "--rate", "5k", "--name", "Süd → 北 1")
-    assert told.returncode == ExitCode.INCONCLUSIVE, told.stderr  # two seconds prove no 1e-5
+    told = hosts.test(hosts.agent(), "--duration", "1s", "--streams", "2", "--rate", "5k", "--name", "Süd → 北 1")
+    assert told.returncode == ExitCode.INCONCLUSIVE, told.stderr  # one second proves no 1e-5
     measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
     assert all(taken["fault"] is None for taken in measured.values()), measured
-    assert measured["stamp"]["stamp"]["summary"]["received"] == measured["stamp"]["stamp"]["summary"]["sent"] == 10_000
+    assert measured["stamp"]["stamp"]["summary"]["received"] == measured["stamp"]["stamp"]["summary"]["sent"] == 5_000
     assert measured["throughput"]["throughput"]["receiver_bps"]
     assert [hop["address"] for hop in measured["path"]["path"]["forward"]["hops"]] == [FAR]
     assert hosts.document["plan"]["link"]["name"] == "Süd → 北 1"
@@ -135,7 +136,8 @@ def test_the_far_end_killed_in_the_middle_is_not_laid_to_the_line(hosts: Hosts) 
 
 
 def test_a_line_cut_in_the_middle_is_told_as_silence(hosts: Hosts) -> None:
-    running = hosts.start(hosts.agent(), "--only", "stamp", "--duration", "60s", "--rate", "2k")
+    asked = ("--only", "stamp", "--duration", "60s", "--rate", "2k")
+    running = hosts.start(hosts.agent(), *asked, program=[sys.executable, "-c", IMPATIENT])
     hosts.until_packets_flow()
     ip("-n", hosts.far, "link", "set", "dev", "line", "down")
     out, err = running.communicate(timeout=90)
@@ -147,13 +149,16 @@ def test_a_line_cut_in_the_middle_is_told_as_silence(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_keeps_what_was_measured(hosts: Hosts, number: signal.Signals) -> None:
-    running = hosts.start(hosts.agent(), "--duration", "60s", "--rate", "2k", "--skip", "path", "--skip", "ping")
+    skipped = [word for probe in ("path", "marking", "ping") for word in ("--skip", probe)]
+    running = hosts.start(hosts.agent(), "--duration", "60s", "--rate", "2k", *skipped)
     hosts.until_packets_flow()
     running.send_signal(number)
     out, err = running.communicate(timeout=30)
     assert running.returncode == 128 + number, out + err
     assert hosts.document["interrupted"] == number.name
-    assert hosts.document["measurements"][0]["stamp"]["summary"]["received"] > 0
+    measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
+    assert measured["stamp"]["stamp"]["summary"]["received"] > 0
+    assert measured["stamp"]["stamp"]["stopped_by"] == measured["throughput"]["fault"]["kind"] == "interrupted"
     assert hosts.document["verdict"] is not None
     assert (hosts.folder / "run" / "report.html").exists()
     hosts.agents[0].terminate()
@@ -167,7 +172,8 @@ def test_a_far_end_without_iperf3_says_so_and_the_rest_is_measured(hosts: Hosts,
     for program in ("ip", "python3"):
         (bare / program).symlink_to(f"/usr/sbin/{program}" if program == "ip" else sys.executable)
     line = hosts.agent(PATH=str(bare))
-    hosts.test(line, "--duration", "1s", "--rate", "1k", "--streams", "1", "--skip", "path", "--skip", "ping")
+    skipped = [word for probe in ("path", "marking", "ping") for word in ("--skip", probe)]
+    hosts.test(line, "--duration", "1s", "--rate", "1k", "--streams", "1", *skipped)
     measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
     assert measured["throughput"]["fault"]["kind"] == "missing-program"
     assert "iperf3" in measured["throughput"]["fault"]["message"]
