@@ -41,6 +41,7 @@ class Reading:
     packets: int = 0
     stamp: int = 0
     timeless: int = 0  # packets without a time
+    beyond: int = 0  # of more sessions than are kept apart
     first_ns: int | None = None
     last_ns: int | None = None
     link_types: Counter[int] = field(default_factory=Counter)
@@ -177,6 +178,7 @@ def records(
             if told.stamp % _SETTLE_EVERY == 0:
                 for session in sessions.found.values():
                     yield from ((session, rows) for rows in session.settle(newest))
+    told.beyond = sessions.refused
     for session in sessions.found.values():
         yield from ((session, rows) for rows in session.finish(newest))
 

@@ -70,6 +70,8 @@ def _reading(file: str, told: Reading) -> Iterator[str]:
         yield f"captured {format_instant(told.first_ns)}, {format_duration(told.last_ns - told.first_ns)} long"
     if told.timeless:
         yield f"{told.timeless:,} packets without a time were left out"
+    if told.beyond:
+        yield f"{told.beyond:,} packets of further sessions were left out: capture fewer of them at once"
     for kind, count in told.unreadable.items():
         yield f"{count:,} packets of link type {kind} cannot be read here: capture on one interface, or with -i any"
     if told.damage:
@@ -148,6 +150,7 @@ def as_json(file: str, told: Reading, found: dict[Key, Found]) -> dict[str, Json
         "stamp_packets": told.stamp,
         "damage": told.damage or None,
         "timeless": told.timeless,
+        "beyond": told.beyond,
         "link_types": {str(kind): count for kind, count in told.link_types.items()},
         "first_ns": told.first_ns,
         "last_ns": told.last_ns,

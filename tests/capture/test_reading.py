@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from linkqual import capture
 from linkqual.errors import InputError
+from linkqual.reports import captures
 from tests.capture.made import MS, Point, T, ethernet
 from tests.capture.test_captured import golden
 
@@ -122,6 +123,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         capture.recount(tmp_path / "none", capture.Reading(), MS)
     with pytest.raises(InputError, match="directory"):
         capture.recount(tmp_path, capture.Reading(), MS)
+
+
+def test_packets_of_more_sessions_than_are_kept_apart_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linkqual.session.captured_sessions.MOST_SESSIONS", 1)
+    one, other = Point(), Point(ssid=8)
+    for point in (one, other):
+        point.request(0, T)
+        point.reply(0, 0, T + MS)
+    file = tmp_path / "two.pcap"
+    file.write_bytes(pcap([(ns, ethernet(packet)) for point in (one, other) for ns, packet in point.packets]))
+    told = capture.Reading()
+    found = capture.recount(file, told, capture.DEFAULT_TIMEOUT_NS)
+    assert (len(found), told.stamp, told.beyond) == (1, 2, 2)
+    assert "2 packets of further sessions were left out" in "\n".join(captures.as_text("two.pcap", told, found))
+    assert captures.as_json("two.pcap", told, found)["beyond"] == 2
 
 
 def test_link_types_that_cannot_be_read_are_said(tmp_path: Path) -> None:
