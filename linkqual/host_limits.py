@@ -162,7 +162,9 @@ def _floor(found: Limits) -> Check:
 
 
 def _user(found: Limits) -> Check:
-    return Check("user-space stamps", State.OK, _words(found.user), "what a prober without kernel stamps would add here")
+    return Check(
+        "user-space stamps", State.OK, _words(found.user), "what a prober without kernel stamps would add here"
+    )
 
 
 def _lateness(found: Limits) -> Check:
