@@ -100,7 +100,7 @@ def ledger(measurement: Measurement) -> tuple[Entry, ...]:
     _reverse(back, unknown, summary, state, fault)
     _unknown(unknown, summary, state, fault)
     if measurement.stamp.far_end != "agent":
-        _foreign(there, unknown)
+        _foreign(there, back, unknown)
     _close(there, back, unknown)
     return (*there.entries, *back.entries, *unknown.entries)
 
@@ -159,11 +159,13 @@ def _unknown(unknown: _Account, summary: Summary, state: Conditions, fault: Faul
         unknown.book(Address.UNATTRIBUTED, unknown.left, why, _AGAIN)
 
 
-def _foreign(there: _Account, unknown: _Account) -> None:
-    """A reflector that is not ours: what its host dropped before it was counted is told by nobody."""
+def _foreign(there: _Account, back: _Account, unknown: _Account) -> None:
+    """A reflector that is not ours: what its host dropped, before it counted a packet or after, is told by nobody."""
     why = "not answered by a reflector that is not ours: its host does not tell what it dropped itself"
     for account in (there, unknown):
         account.book(Address.UNATTRIBUTED, account.left, why, _BOTH_WAYS)
+    why = "numbered by a reflector that is not ours and never here: its host does not tell what its own queues dropped"
+    back.book(Address.UNATTRIBUTED, back.left, why, _BOTH_WAYS)
 
 
 def _close(there: _Account, back: _Account, unknown: _Account) -> None:
