@@ -122,7 +122,7 @@ def test_a_plan_in_words_and_as_json() -> None:
 
 
 def test_simulate_judge_report_without_a_packet(tmp_path: Path) -> None:
-    made = linkqual("lab", "simulate", "lossy", "--packets", "100k", "--seed", "5", "-o", "run", cwd=tmp_path)
+    made = linkqual("lab", "simulate", "lossy", "--packets", "20k", "--seed", "5", "-o", "run", cwd=tmp_path)
     assert made.returncode == ExitCode.FAIL, made.stderr
     assert "Simulated" in made.stdout
 
@@ -144,13 +144,13 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     texts = []
     for name in ("a/run", "b/run"):
         (tmp_path / name).parent.mkdir()
-        linkqual("lab", "simulate", "jittery", "--packets", "20k", "--seed", "3", "-o", name, cwd=tmp_path)
+        linkqual("lab", "simulate", "jittery", "--packets", "2k", "--seed", "3", "-o", name, cwd=tmp_path)
         texts.append((tmp_path / name / "run.json").read_bytes())
     assert texts[0] == texts[1]
 
 
 def test_a_changed_limit_changes_the_verdict_without_measuring_again(tmp_path: Path) -> None:
-    linkqual("lab", "simulate", "clean", "--packets", "340k", "-o", "run", cwd=tmp_path)
+    linkqual("lab", "simulate", "clean", "--profile", "inference", "--packets", "40k", "-o", "run", cwd=tmp_path)
     assert linkqual("judge", "run", cwd=tmp_path).returncode == ExitCode.PASS
     strict = linkqual("judge", "run", "--rtt-budget", "2ms", cwd=tmp_path)
     assert strict.returncode == ExitCode.FAIL
