@@ -134,7 +134,9 @@ def against_text(run: str, step: str, key: Key, place: str, done: Comparison) ->
         lines.append(
             f"  {done.compared}, capture less run: median {sign}{said}; without sign {spread} ({done.size.n:,} packets)"
         )
-    lines += [f"  {count:,} packets {what}" for what, count in done.contradictions.items() if count]
+    lines += [
+        f"  {count:,} packet{'' if count == 1 else 's'}: {what}" for what, count in done.contradictions.items() if count
+    ]
     lines.append("the capture confirms the run" if done.agrees else "the capture does NOT confirm the run")
     return lines
 

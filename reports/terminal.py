@@ -61,8 +61,8 @@ def render(
     """
     style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
     blocks = [
-        *(_head(q, style), _table(q, style), _floors(q, style), _accounts(q, style), _markings(q, style)),
-        *(_sentences(q, style), _notes(q, style), _banner(q, style)),
+        *(_head(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)], _accounts(q, style)),
+        *(_markings(q, style), _sentences(q, style), _notes(q, style), _banner(q, style)),
     ]
     if report:
         blocks.append([f"report   {style.text(report)}"])
@@ -176,6 +176,15 @@ def _floors(q: Qualification, style: _Style) -> list[str]:
     for measurement in q.measurements:
         texts += [f"{fact.name} {fact.said}" for fact in timekeeping.facts(measurement)[:2] if fact.said != "not known"]
     return wrap(style.text(f"delays: {'; '.join(dict.fromkeys(texts))}"), style.width, "", "  ")
+
+
+def _left_out(q: Qualification, style: _Style) -> list[str]:
+    """Packets that count as received and not in the delays, for want of a stamp of the kernel's."""
+    count = sum(measurement.stamp.summary.unstamped for measurement in q.measurements if measurement.stamp)
+    if not count:
+        return []
+    packets = "1 packet is" if count == 1 else f"{format_count(count)} packets are"
+    return wrap(style.text(f"{packets} left out of the delays: a stamp of user space"), style.width, "", "  ")
 
 
 def _accounts(q: Qualification, style: _Style) -> list[str]:

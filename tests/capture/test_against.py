@@ -168,7 +168,7 @@ def test_the_verb_compares(files: tuple[Path, Path], capsys: pytest.CaptureFixtu
     assert main(["import", str(files[0]), "--against", str(files[1]), "--at", "far"]) == 1
     said = capsys.readouterr().out
     assert "the capture does NOT confirm the run" in said
-    assert "captured at the far end, lost on the way there by the run's count" in said
+    assert "3 packets: captured at the far end, lost on the way there by the run's count" in said
 
 
 @pytest.mark.parametrize(("far_end", "code"), [("stateful", 0), ("agent", 1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -134,3 +135,14 @@ def test_every_outcome_has_its_own_word_and_symbol() -> None:
 )
 def test_unicode_is_shown_where_the_stream_can(encoding: str | None, shown: bool) -> None:
     assert terminal.shows_unicode(encoding) is shown
+
+
+def test_packets_left_out_of_the_delays_are_counted() -> None:
+    q = SAMPLES["clean"]()
+    assert "left out" not in terminal.render(q, 100)
+    (place, taken), *_ = [(n, each) for n, each in enumerate(q.measurements) if each.stamp]
+    assert taken.stamp is not None
+    stamp = replace(taken.stamp, summary=replace(taken.stamp.summary, unstamped=801))
+    measurements = (*q.measurements[:place], replace(taken, stamp=stamp), *q.measurements[place + 1 :])
+    shown = terminal.render(replace(q, measurements=measurements), 100)
+    assert "\n801 packets are left out of the delays: a stamp of user space\n" in shown
