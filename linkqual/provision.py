@@ -3,7 +3,7 @@
     sessions:
       - name: router 7
         source: 192.0.2.7         # the address its packets come from
-        port: 40862               # their source port; without it whichever the first packet has
+        port: 40862               # their source port; without it any, one at a time: the next once it is silent for 0.5 s
         ssid: 7                   # RFC 8972 s3; any: a sender that has none (TWAMP-Light, plain RFC 8762)
         key: 00112233...          # hexadecimal: authenticated mode
         stateless: false          # true: replies have the numbers of their requests

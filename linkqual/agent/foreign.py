@@ -150,7 +150,13 @@ def _ended(session: Provision) -> str:
 
 
 def _counted(counters: Json, nothing: str = "nothing came") -> str:
-    return ", ".join(f"{counters[name]:,} {word}" for name, word in _WORDS.items() if counters.get(name)) or nothing
+    said = [f"{counters[name]:,} {word}" for name, word in _WORDS.items() if counters.get(name)]
+    if counters.get("held"):
+        said.append(
+            f"{counters['held']:,} from other ports not answered: held by port {counters['port']} "
+            f"until it is silent for {counters['hold_ns'] / NS_PER_S:.2g} s"
+        )
+    return ", ".join(said) or nothing
 
 
 def _too_short(session: Provision) -> str:

@@ -3,7 +3,7 @@
 Needs no root; with it the reverse trace sees more. Open TCP 4862, UDP 4863-4894 and TCP 5201-5232 in the firewall.
 
 With --reflector-only it serves STAMP and TWAMP-Light senders of others instead: only the sessions of a file, without control
-channel and token. Open UDP 862 then.
+channel and token. Open UDP 862 then. A session that names no port belongs to one port of its source until that has been silent for 0.5 s.
 
 \b
 Examples:

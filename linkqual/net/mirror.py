@@ -135,7 +135,7 @@ class _Mirror:
             "cpu_ns": cpu_ns(),
         }
         if not self._alone:
-            return {"sessions": [one.session.figures() for one in self._served], "port": own | self._strangers}
+            return {"sessions": [one.figures() for one in self._served], "port": own | self._strangers}
         figures = self._served[0].session.figures()
         return figures | {name: figures[name] + count for name, count in self._strangers.items()} | own
 
@@ -171,6 +171,9 @@ class _Mirror:
                 owner[self._admit(index, batch, mine)] = index
         if self._alone and self._served[0].port and not self._connected:
             self._connect()
+        if not self._alone:
+            for served in self._served:
+                free &= ~served.turn_away(free)
         left = int(free.sum())
         if left and not self._alone:
             known = free & np.logical_or.reduce([batch.from_address(served.address) for served in self._served])

@@ -57,6 +57,9 @@ class ReflectorConfig:
     reply_ecn: int | None = None  # of all replies; None: that of a request with Class of Service, else 0
     foreign: bool = False
     idle_ns: int = 5 * NS_PER_S  # without a new packet, after which a foreign sender may start again
+    hold_ns: int = (
+        NS_PER_S // 2
+    )  # the same for one that starts from another port, where none is named: at least so long
     clock_error_ns: int | None = None
     clock_synchronised: bool = False
     clock_source: int = 5  # RFC 8972 s5.4: 5 local, nothing disciplines it

@@ -15,6 +15,7 @@ from linkqual.session.reflector import ReflectorSession
 from linkqual.units import NS_PER_S
 
 _OWNERS = 1 << 16  # replies whose TX stamps may be under way
+_GAPS = 3  # of a slow sender's mean gaps: silent for less, it is still there
 
 Mask = npt.NDArray[np.bool_]
 
@@ -56,11 +57,15 @@ class Served:
         self.address = np.frombuffer(address_octets(config.peer_address), np.uint8)
         self.over_ns = monotonic_ns() + config.max_seconds * NS_PER_S
         self._here = here, here_port
+        self._met = utc_ns(), 0  # when its present port was met, and the replies numbered before
+        self.held = 0  # packets not answered since another port of the source had the session
+        self.turned_away: Mask = np.zeros(0, np.bool_)  # such packets of the batch claimed from last
         self.meet(config.peer_port)
 
     def meet(self, port: int) -> None:
         """The peer sends from this port; 0: not known yet."""
         self.port = port
+        self._met = utc_ns(), self.session.next_far
         self.session.answers.ends = Ends(self.address.tobytes(), port, *self._here)
 
     def claim(self, batch: Batch, free: Mask) -> Mask:
@@ -73,11 +78,42 @@ class Served:
         ):  # too short a packet shows no SSID: the first session's
             ssids = self.session.requests(batch.packets)["ssid"]
             mine &= (ssids == self.config.ssid) | (batch.lengths < self.session.shortest)
-        if not self.port or (self.config.foreign and utc_ns() - self.session.newest_ns > self.config.idle_ns):
+        if self._may_change(batch, mine):
             self._look_for_peer(batch, np.flatnonzero(mine))
         if self.port:
-            mine &= batch.ports == self.port
+            self.turned_away = mine & (batch.ports != self.port)
+            mine &= ~self.turned_away
         return mine
+
+    def _may_change(self, batch: Batch, mine: Mask) -> bool:
+        """Whether these may be of another sequence or port than the ones before."""
+        if not self.port:
+            return True
+        if not self.config.foreign:
+            return False
+        silent_ns = utc_ns() - self.session.newest_ns
+        if silent_ns > self.config.idle_ns:
+            return True
+        held = bool(self.config.peer_port) or silent_ns <= self.hold_ns
+        return not held and not (mine & (batch.ports == self.port)).any()
+
+    @property
+    def hold_ns(self) -> int:
+        """How long its port must be silent before another port of the source may begin: more than a slow sender's interval."""
+        met_ns, before = self._met
+        gap_ns = (self.session.newest_ns - met_ns) // max(self.session.next_far - before, 1)
+        return min(max(self.config.hold_ns, _GAPS * gap_ns), max(self.config.idle_ns, self.config.hold_ns))
+
+    def figures(self) -> dict[str, int]:
+        """The session's counters, and who has it: `held` packets of other ports, `port`, `hold_ns`."""
+        return self.session.figures() | {"held": self.held, "port": self.port, "hold_ns": self.hold_ns}
+
+    def turn_away(self, free: Mask) -> Mask:
+        """Which of the packets that no session claimed came from another port than the one that has this session; counted."""
+        left = free & self.turned_away if len(self.turned_away) == len(free) else np.zeros_like(free)
+        self.turned_away = np.zeros(0, np.bool_)
+        self.held += int(left.sum())
+        return left
 
     def _look_for_peer(self, batch: Batch, candidates: Longs) -> None:
         """Who sends the first sound packet is the peer; a foreign one, silent for a while, may start again or elsewhere."""

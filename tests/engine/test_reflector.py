@@ -208,12 +208,39 @@ def test_a_foreign_sender_may_start_again_after_a_silence() -> None:
         assert [ReflectorPacket.decode(near.ask(packet(seq).encode())).sequence for seq in (500, 501)] == [0, 1]
         again.socket.sendto(packet(3).encode(), again.target)
         assert ReflectorPacket.decode(near.ask(packet(502).encode())).sequence == 2
-        assert reflector.counters()["port"]["wrong_ssid"] == 1
+        told = reflector.counters()
+        assert (told["port"]["wrong_ssid"], told["sessions"][0]["held"], told["sessions"][0]["port"]) == (
+            0,
+            1,
+            near.port,
+        )
         for other, seq in ((again, 3), (again, 1), (near, 900_000)):
             time.sleep(0.35)
             assert ReflectorPacket.decode(other.ask(packet(seq).encode())).sequence == 0
         time.sleep(0.35)
         assert ReflectorPacket.decode(near.ask(packet(900_001).encode())).sequence == 1  # a pause is no new start
+    finally:
+        reflector.close()
+
+
+def test_another_port_takes_over_from_a_silent_one_but_not_from_a_live_one() -> None:
+    key = KEY.hex()
+    config = ReflectorConfig(HERE, HERE, ssid=7, foreign=True, key=key, idle_ns=600 * 10**9, hold_ns=200_000_000)
+    reflector = SharedReflector.start([config])
+    try:
+        first, second, liar = Near(reflector.port), Near(reflector.port), Near(reflector.port)
+        for seq in range(20):
+            first.ask(encode_sender(packet(seq), KEY))
+            second.socket.sendto(encode_sender(packet(0), KEY), second.target)
+        first.ask(encode_sender(packet(20), KEY))
+        held = reflector.counters()["sessions"][0]
+        assert (held["answered"], held["held"], held["port"]) == (21, 20, first.port)
+        time.sleep(0.25)
+        liar.socket.sendto(encode_sender(packet(0), b"another key"), liar.target)
+        reply = decode_reflector(second.ask(encode_sender(packet(0), KEY)), KEY)
+        assert (reply.sender_sequence, reply.sequence) == (0, 0)  # a session of its own
+        figures = reflector.counters()["sessions"][0]
+        assert (figures["port"], figures["held"]) == (second.port, 21)
     finally:
         reflector.close()
 
