@@ -11,8 +11,10 @@ from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Mapping, Section, boolean, choice, whole
 from linkqual.units import NS_PER_S, parse_duration_ns, parse_packet_rate, parse_size_bytes
 from linkqual.wire.codepoints import parse_dscp, parse_ecn
+from linkqual.wire.stamp import Mode
 
 STAMP_BYTES = 64  # 44 of RFC 8762 and 20 of the Follow-Up Telemetry TLV (RFC 8972 section 4.7)
+SIGNED_BYTES = Mode.AUTHENTICATED.follow_up_bytes  # the same in authenticated mode
 MAX_PAYLOAD = 65_507
 
 
@@ -169,6 +171,16 @@ def _read_mix(section: Section, setting: Setting) -> dict[str, Json]:
 
 
 def _contradictions(section: Section, values: dict[str, Json]) -> None:
+    if values.get("authenticated"):
+        if not section.has("packet_bytes"):
+            values["packet_bytes"] = SIGNED_BYTES
+        smallest = values["mix"][0][0] if values.get("mix") else values["packet_bytes"]
+        if smallest < SIGNED_BYTES:
+            section.complain(
+                "packet_bytes",
+                f"{smallest} B is too small: authenticated packets have at least {SIGNED_BYTES} B",
+                f"{SIGNED_BYTES} B and more, or leave it out",
+            )
     if "cap_seconds" in values:
         for key in ("short", "block", "cap"):
             if values["warmup_seconds"] >= values[f"{key}_seconds"]:

@@ -70,3 +70,10 @@ def test_a_byte_order_mark_is_no_trouble(encoding: str) -> None:
 )
 def test_no_text_gives_a_traceback(text: str) -> None:
     assert complaints(text)
+
+
+def test_signed_packets_take_their_least_size_where_none_is_said() -> None:
+    shipped = (Path(__file__).parents[2] / "profiles" / "training.yaml").read_text("utf-8")
+    signed = parse(shipped.replace("  stamp:\n", "  stamp:\n    authenticated: true\n"), "p.yaml")
+    assert signed.probes["stamp"]["packet_bytes"] == 152
+    assert parse(shipped, "p.yaml").probes["stamp"]["packet_bytes"] == 64
