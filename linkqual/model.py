@@ -442,7 +442,7 @@ class StampResult:
     stopped_by: str = ""  # "decided", "cap", "interrupted", "peer-lost", "host", "fixed length"
     family: int = 1  # red lines in the family (Bonferroni on the FAIL side)
     mix: tuple[tuple[int, int], ...] = ()  # (packet_bytes, weight) of packets of several sizes
-    far_end: str = "agent"  # or of a reflector that is not ours: "stateful", "stateless", "unknown" (it never answered)
+    far_end: str = "agent"  # or of a reflector that is not ours: "stateful", "stateless", "restarted" (its counter), "unknown" (it never answered)
 
 
 @dataclass(frozen=True, slots=True)

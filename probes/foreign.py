@@ -18,7 +18,7 @@ from linkqual.net.sender import SenderConfig
 from linkqual.probes.bench import Reflector
 from linkqual.probes.streams import SILENCE_NS, SILENT, Stream, without
 from linkqual.records import ABSENT, Fate
-from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, Numbers
+from linkqual.session.attribution import FIRST_SEQ, RESTARTED, STATEFUL, STATELESS, Numbers
 from linkqual.session.hardware import source
 from linkqual.session.tails import FOREIGN_ASKS, least_bytes
 from linkqual.units import NS_PER_S, format_duration
@@ -137,6 +137,8 @@ class ReflectorStream(Stream):
         kinds = {
             STATEFUL: "it counts what it receives (stateful, or by Direct Measurement), so losses have a direction up to its last reply",
             STATELESS: "it copies our numbers (stateless), so losses have no direction, nor have duplicates and reordering",
+            RESTARTED: "the reflector began counting anew (it was restarted, or took us for a new session), so losses from then on have no "
+            "direction, nor have duplicates and reordering",
         }
         said = report.get("far_said", {})
         notes = [f"a reflector that is not ours, {self._name()}: {kinds[self.numbers.kind]}"]

@@ -19,7 +19,8 @@ def missing(objective: Objective, stream: Stream) -> Finding | None:
     numbered = stream.result.far_end in ("agent", "stateful")
     if numbered or objective.metric not in _NEEDS_NUMBERS or objective.direction is Direction.ROUND_TRIP:
         return None
-    why = f"{words.name(objective)}: the reflector copies our numbers, so nothing tells one direction from the other"
+    cause = "began counting anew" if stream.result.far_end == "restarted" else "copies our numbers"
+    why = f"{words.name(objective)}: the reflector {cause}, so nothing tells one direction from the other"
     return Finding(
         objective, Outcome.NO_DATA, why, None, "measure with our agent at the far end, or with a stateful reflector", Rule.NONE,
         stream.measurement.step.key,

@@ -56,12 +56,14 @@ def apply_far_stamps(records: Records, stamps: Sequence[Sequence[int]]) -> int:
 
 # ---- by a foreign reflector's own numbers
 
-STATEFUL, STATELESS, UNTOLD = "stateful", "stateless", "unknown"
+STATEFUL, STATELESS, RESTARTED, UNTOLD = "stateful", "stateless", "restarted", "unknown"
 FIRST_SEQ = (
     256  # of a session with a foreign reflector: a counter of its own begins elsewhere, a copied number does not
 )
 _SETTLED_ROWS = 256  # later rows after which a reply is taken to be no more overtaken on the way there
 _MOST_HELD = 1 << 20  # rows without a reply; those of a longer outage stay without a direction
+_RUN = 8  # replies in a row that must agree: a single one may have been under way for long
+_OVERTAKEN = 256, 1 << 16  # places a run of replies may be put back by packets that overtook it: least and most allowed
 _LOW_32 = 0xFFFF_FFFF
 
 
@@ -74,7 +76,8 @@ class Numbers:
     lost on which way is not known when it has both: the first ones are then called lost on the way there. What follows the
     last reply keeps fate LOST.
 
-    A stateless reflector copies the sender's numbers: `kind` says so, and losses keep fate LOST.
+    A stateless reflector copies the sender's numbers: `kind` says so, and losses keep fate LOST. So do those beside and after a leap of
+    the counter that no reordering explains: it began anew, and what it counted meanwhile is not known.
     """
 
     def __init__(self) -> None:
@@ -84,6 +87,7 @@ class Numbers:
         self._held_rows = 0
         self._far = -1  # number of the last reply settled
         self._known = True  # whether the count at the last row settled is known
+        self._first = (0, 0)  # numbers (sender's, reflector's) of the first reply
 
     def take(self, rows: Records) -> Records:
         """The next settled rows; those that can be given a direction now, or need none."""
@@ -105,8 +109,13 @@ class Numbers:
         received = np.flatnonzero(rows["fate"] == Fate.RECEIVED)
         if self.kind == UNTOLD and len(received):
             self._look(rows[received[0]])
-        if self.kind == STATELESS:
-            rows["far_seq"] = ABSENT
+        counted = 0
+        leap = self._leap(rows, received) if self.kind == STATEFUL else None
+        if leap is not None:
+            counted = self._attribute(rows, received[:leap], int(received[leap]))
+            self.kind = RESTARTED
+        if self.kind in (STATELESS, RESTARTED):
+            rows["far_seq"][counted:] = ABSENT
             cut = (
                 int(received[-1]) + 1 if len(received) else 0
             )  # the tail is not let go: it may be the far end's silence
@@ -121,6 +130,21 @@ class Numbers:
     def _look(self, row: np.void) -> None:
         copied = (int(row["far_seq"]) - int(row["seq"])) & _LOW_32 == 0
         self.kind = STATELESS if copied else STATEFUL
+        self._first = int(row["seq"]), int(row["far_seq"])
+
+    def _leap(self, rows: Records, received: npt.NDArray[np.intp]) -> int | None:
+        """Which of the replies is the first whose number shows that the counter began anew; None: it did not."""
+        if len(received) < _RUN:
+            return None
+        runs = np.lib.stride_tricks.sliding_window_view(rows["far_seq"][received], _RUN)
+        low, high = runs.min(axis=1), runs.max(axis=1)
+        seq, far = self._first
+        latest = np.maximum.accumulate(np.concatenate((np.full(_RUN, self._far), low)))[: len(low)]
+        back = latest - high > np.clip((latest - far) // 2, *_OVERTAKEN)
+        sent = rows["seq"][received[: len(low)]] - seq
+        ahead = low - far > 3 * sent + _OVERTAKEN[1]  # each packet may have been copied on the way there
+        leaps = np.flatnonzero(back | ahead)
+        return int(leaps[0]) if len(leaps) else None
 
     def _attribute(self, rows: Records, received: npt.NDArray[np.intp], stop: int) -> int:
         """Give losses their direction up to the last reply before `stop` that nothing overtook; how many rows that are."""

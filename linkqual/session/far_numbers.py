@@ -17,10 +17,11 @@ Longs = npt.NDArray[np.int64]
 
 
 class FarNumbers:
-    """Of replies to the packets in flight in `ring`."""
+    """Of replies to the packets in flight in `ring`. `from_zero`: the counter begins with the session, as our own reflector's does."""
 
-    def __init__(self, ring: Ring) -> None:
+    def __init__(self, ring: Ring, *, from_zero: bool = True) -> None:
         self._ring = ring
+        self._begun = from_zero
         self.next = 0
 
     def unwrap(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
@@ -29,6 +30,8 @@ class FarNumbers:
 
     def met(self, sequence: npt.NDArray[np.unsignedinteger]) -> Longs:
         """Numbers of replies that came."""
+        if not self._begun and len(sequence):
+            self._begun, self.next = True, int(sequence[0])
         far = self.unwrap(sequence)
         self.next = max(self.next, int(far.max()) + 1)
         return far

@@ -82,7 +82,7 @@ class SenderSession:
         self._ring = Ring(blank, settings.first_seq, settings.capacity)
         self._column = self._ring.columns
         self._heard = settings.first_seq  # everything below is answered, overtaken or given up: no longer in flight
-        self._far = FarNumbers(self._ring)
+        self._far = FarNumbers(self._ring, from_zero=settings.far_kernel)
         self._far_said: dict[str, int] = {}  # Error Estimate and SSID of a foreign reflector's last reply
         self._residence = 0  # how long the far end held the last reply
         self._stamped = (int(Stamp.T2_KERNEL) if settings.far_kernel else 0) | _T4  # of a reply with a kernel RX stamp

@@ -23,6 +23,7 @@ from linkqual.stats.slices import least, most
 __all__ = ["BLOCK", "START_SLICE_NS", "Summarizer", "merge"]
 
 START_SLICE_NS = 100_000_000
+_UNNUMBERED = 1 << 40  # from where a reflector began counting anew: after all that has its numbers, in the order sent
 BLOCK = 8192  # rows worked on at a time: small chunks are gathered first
 
 FORWARD, REVERSE, ROUND_TRIP = Direction.FORWARD, Direction.REVERSE, Direction.ROUND_TRIP
@@ -157,7 +158,8 @@ class Summarizer:
         reached = (fate == Fate.RECEIVED) | (fate == Fate.LOST_REVERSE)
         self._far.add(sent["seq"][reached], sent["far_seq"][reached], columns[FORWARD][reached])
         came = fate == Fate.RECEIVED
-        order = np.where(sent["far_seq"] == ABSENT, sent["seq"], sent["far_seq"])[came]
+        unnumbered = sent["seq"] + _UNNUMBERED
+        order = np.where(sent["far_seq"] == ABSENT, unnumbered, sent["far_seq"])[came]
         self._near.add(order, sent["arrival"][came], columns[REVERSE][came], columns[ROUND_TRIP][came])
 
     def summary(self) -> Summary:

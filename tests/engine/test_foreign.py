@@ -23,7 +23,7 @@ from linkqual.probes.bench import Bench
 from linkqual.probes.bench import Reflector as Foreign
 from linkqual.records import ABSENT, Fate, Records, empty_records
 from linkqual.session import attribution
-from linkqual.session.attribution import FIRST_SEQ, STATEFUL, STATELESS, UNTOLD, Numbers
+from linkqual.session.attribution import FIRST_SEQ, RESTARTED, STATEFUL, STATELESS, UNTOLD, Numbers
 from linkqual.session.mix import Mix
 
 
@@ -126,6 +126,27 @@ def test_a_counter_that_did_not_begin_with_us_tells_nothing_of_what_came_before(
     assert done["fate"][4] == Fate.LOST_FORWARD
 
 
+@pytest.mark.parametrize(("first", "anew"), [(0, 0), (90_000, 0), (0, 3_000_000), (4_000_000_000, 2**32)])
+def test_a_counter_that_begins_anew_gives_losses_no_direction_from_then_on(first: int, anew: int) -> None:
+    lost, at = range(700, 6000, 100), 2000
+    replies = far_end(list(range(at)), [seq not in lost for seq in range(at)], first)
+    replies |= {seq: anew + seq - at for seq in range(at, 6000) if seq not in lost}
+    done, tail, numbers = through(table(6000, replies), list(range(0, 6000, 250)))
+    assert numbers.kind == RESTARTED
+    assert counts(done)[0] == 0
+    assert counts(done)[1] >= 10  # up to what was held when it began anew
+    assert sum(counts(done)) == len(lost)
+    assert (done["far_seq"][at:] == ABSENT).all()
+    assert not len(tail)
+
+
+def test_one_packet_long_under_way_is_no_counter_begun_anew() -> None:
+    order = [0, *range(2, 5000), 1, *range(5000, 6000)]
+    done, _, numbers = through(table(6000, far_end(order, [True] * 6000)), list(range(0, 6000, 250)))
+    assert numbers.kind == STATEFUL
+    assert (done["far_seq"] != ABSENT).all()
+
+
 def test_without_any_reply_nothing_is_told() -> None:
     done, tail, numbers = through(table(500, {}), [100])
     assert (len(done), len(tail), numbers.kind) == (0, 500, UNTOLD)
@@ -151,7 +172,7 @@ NTP_1900 = 2_208_988_800
 class TwampLight:
     """Session-Reflector of TWAMP Light (RFC 5357 section 4.2.1 and appendix I), stateful or not, with losses made to measure.
 
-    `deaf_to`, `mute_on`: how many-th requests are lost before it, and its replies after it. It knows nothing of RFC 8972.
+    `first`: of its counter. `deaf_to`, `mute_on`: how many-th requests are lost before it, and its replies after it. It knows nothing of RFC 8972.
     """
 
     def __init__(
@@ -163,8 +184,10 @@ class TwampLight:
         mute_on: frozenset[int] = frozenset(),
         longest: int = 9000,
         blind: bool = False,
+        first: int = 0,
     ) -> None:
         self.stateful, self.ptp, self.deaf_to, self.mute_on, self.longest = stateful, ptp, deaf_to, mute_on, longest
+        self.first = first
         self.blind = blind  # leaves T2 zero
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -203,7 +226,7 @@ class TwampLight:
             self.lengths.append(len(request))
             if number in self.deaf_to:
                 continue
-            sequence = struct.pack("!I", counted) if self.stateful else request[:4]
+            sequence = struct.pack("!I", (self.first + counted) % 2**32) if self.stateful else request[:4]
             counted += 1
             if number in self.mute_on:
                 continue
@@ -278,6 +301,19 @@ def test_a_stateful_reflector_gives_every_loss_its_direction_and_sizes_go_out_as
     assert "no SSID back" in notes
     assert "stamps in NTP format and says that its clock is held to UTC" in notes
     assert found.conditions.far.stamps == {"T2": "user", "T3": "user"}
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("first", [3_000_000_000, 2**32 - 150])
+def test_a_counter_may_begin_anywhere_and_wrap(first: int) -> None:
+    with TwampLight(deaf_to=THERE, mute_on=BACK, first=first) as far:
+        found = measured(far.port)
+    assert found.fault is None
+    assert found.stamp is not None
+    summary = found.stamp.summary
+    assert found.stamp.far_end == STATEFUL
+    assert (summary.lost_forward, summary.lost_reverse, summary.lost) == (len(THERE), len(BACK), 0)
+    assert (summary.reordered_forward, summary.reordered_reverse) == (0, 0)
 
 
 @pytest.mark.loopback
