@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from linkqual.errors import InputError
@@ -48,6 +48,7 @@ class Provision:
     mark: bool = True
     max_pps: int = DEFAULT_PPS
     until_ns: int | None = None
+    until_at: str = field(default="", compare=False)  # file, line and key that say so
 
 
 def parse(source: str, name: str) -> tuple[Provision, ...]:
@@ -70,7 +71,12 @@ def parse(source: str, name: str) -> tuple[Provision, ...]:
     for number, item in enumerate(items, 1):
         section = root.as_section(item, f"sessions#{number}")
         if section is not None:
-            found.append(_session(section, found))
+            session = _session(section, found)
+            found.append(
+                replace(session, until_at=f"{name}:{section.line('until')}: {section.label('until')}")
+                if session.until_ns is not None
+                else session
+            )
     root.close()
     complaints.raise_any()
     return tuple(sorted(found, key=lambda one: (one.ssid is None, not one.port)))
@@ -107,9 +113,14 @@ def _name(value: str) -> str:
 
 def _address(value: str) -> str:
     try:
-        return str(ipaddress.ip_address(value))
+        address = ipaddress.ip_address(value)
     except ValueError:
         raise InputError(f"{value!r} is no address", "a numeric IPv4 or IPv6 address") from None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        raise InputError(
+            f"{value!r} is an IPv4 address written as one of IPv6", f"the IPv4 address, {address.ipv4_mapped}"
+        )
+    return str(address)
 
 
 def _ssid(value: str) -> int | None:

@@ -52,7 +52,13 @@ def serve(
         ports = [_Port(address, port, some) for address, some in _by_address(sessions, bind, port).items()]
         for one in ports:
             stack.callback(one.close)
-            say(one.start())
+            say(one.start() + ("" if bind else " (the way to the sources; --bind ADDRESS for another)"))
+        for session in sessions:
+            if _ended(session):
+                say(
+                    f"{session.until_at or session.name}: this instant is over: {session.name} ({session.source}) is not answered; "
+                    "give a later one, or leave it out, and start again"
+                )
         due = time.monotonic() + every_s
         while not ended():
             time.sleep(_LISTEN_S)
@@ -108,7 +114,7 @@ class _Port:
         """What was started, in one line."""
         self._reflector = SharedReflector.start(self._configs)
         names = ", ".join(one.name for one in self._sessions)
-        return f"reflecting on {self._address} UDP port {self._reflector.port} for {names}"
+        return f"reflecting on {self._reflector.address} UDP port {self._reflector.port} for {names}"
 
     def lines(self, before: str = "") -> list[str]:
         """One a session, one for what belongs to none when there was any; and what a sender must do to be answered, once."""

@@ -31,7 +31,13 @@ _DEFAULT = {"show_default": False}
 
 def run(
     bind: Annotated[
-        str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on. [default: all]", **_DEFAULT)
+        str,
+        typer.Option(
+            "--bind",
+            metavar="ADDRESS",
+            help="Address to listen on. [default: all; with --reflector-only those that lead to the sources]",
+            **_DEFAULT,
+        ),
     ] = "",
     port: Annotated[
         int | None,

@@ -76,9 +76,8 @@ class _Mirror:
     # ---- the loop
 
     def run(self) -> None:
-        self._outbox.put_json(
-            READY, {"port": self._socket.port, "receive_buffer_bytes": self._socket.receive_buffer_bytes}
-        )
+        bound = {"port": self._socket.port, "address": self._socket.address}
+        self._outbox.put_json(READY, bound | {"receive_buffer_bytes": self._socket.receive_buffer_bytes})
         poll = select.poll()
         poll.register(self._socket.descriptor, select.POLLIN)
         poll.register(self._inbox.descriptor, select.POLLIN)

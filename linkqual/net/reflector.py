@@ -111,6 +111,7 @@ class SharedReflector:
         self._process = process
         self._final: Json | None = None
         self.port: int = process.ready["port"]
+        self.address: str = process.ready["address"]  # that it is bound to
 
     @classmethod
     def start(cls, configs: Sequence[ReflectorConfig]) -> SharedReflector:

@@ -72,6 +72,8 @@ sessions:
         ("name: a, ssid: 7", "source: is missing; allowed: an IPv4"),
         ("name: a, source: 192.0.2.7", "ssid: is missing; allowed: 1 to 65535, or any"),
         ("name: a, source: router7, ssid: 7", "'router7' is no address"),
+        ("name: a, source: '::ffff:192.0.2.8', ssid: 7", "source: '::ffff:192.0.2.8' is an IPv4 address"),
+        ("name: a, source: '::ffff:192.0.2.8', ssid: 7", "allowed: the IPv4 address, 192.0.2.8"),
         ("name: a, source: 192.0.2.7, ssid: 65536", "out of range"),
         ("name: a, source: 192.0.2.7, ssid: 7, key: secret", "this is no key; allowed: hexadecimal"),
         ("name: a, source: 192.0.2.7, ssid: 7, rate: 0", "no rate to serve"),
@@ -213,6 +215,15 @@ def test_several_senders_share_a_port_and_each_has_its_own_session(served: Any) 
     assert re.search(r"port \d+: in all: 1 from strangers\n", said)
     assert "light sends packets too short for any reply" in said
     assert "pad them to 41 octets" in said
+
+
+@pytest.mark.loopback
+def test_a_session_that_is_over_is_said_with_its_line(served: Any) -> None:
+    both = "sessions:\n  - {name: a, source: 127.0.0.1, ssid: 7}\n  - name: b\n    source: 127.0.0.1\n    ssid: 8\n"
+    _, lines = served(*parsed(both + "    until: 2020-01-01T00:00:00Z\n"))
+    wait_for(lambda: len(lines) > 1)
+    assert lines[1].startswith("senders.yaml:6: sessions#2.until: this instant is over: b (127.0.0.1) is not answered")
+    assert len(lines) == 2
 
 
 @pytest.mark.loopback
