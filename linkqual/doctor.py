@@ -167,8 +167,21 @@ _ALLOW_NAMESPACES = Mend(
 )
 
 
+_NAMESPACE_PROGRAMS = {  # and the packages they are in, of Debian and RHEL
+    "unshare": ("util-linux", "util-linux"),
+    "nsenter": ("util-linux", "util-linux"),
+    "ip": ("iproute2", "iproute"),
+}
+
+
 def _namespaces(entered: bool, works: frozenset[str]) -> Check:
     name, means = "namespaces", "the embedded line and the lab are built in namespaces of their own"
+    absent = [program for program in _NAMESPACE_PROGRAMS if shutil.which(program) is None]
+    if absent:
+        packages = [_NAMESPACE_PROGRAMS[program] for program in absent]
+        debian, rhel = (" ".join(dict.fromkeys(names)) for names in zip(*packages, strict=True))
+        found = f"not tried: no program {', '.join(absent)} in PATH"
+        return Check(name, State.MISSING, found, means, Mend.packages(debian, rhel), needed=True)
     if not entered:
         return Check(name, State.MISSING, "refused", means, _ALLOW_NAMESPACES, needed=True)
     lacking = [word for word in ("veth", "tbf", "nft") if word not in works]

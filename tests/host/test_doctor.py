@@ -111,6 +111,15 @@ def test_namespaces(healthy: pytest.MonkeyPatch, answer: tuple[bool, frozenset[s
     assert ready(examine()) is (state is State.OK)
 
 
+def test_programs_that_are_missing_are_no_refusal_of_the_kernel(healthy: pytest.MonkeyPatch) -> None:
+    healthy.setattr(abilities, "namespaces", lambda: (False, frozenset()))
+    healthy.setattr(doctor.shutil, "which", lambda _program: None)
+    check = look("namespaces")
+    assert check.found == "not tried: no program unshare, nsenter, ip in PATH"
+    assert check.mend.debian == "apt-get install -y util-linux iproute2"
+    assert check.mend.rhel == "dnf install -y util-linux iproute"
+
+
 def test_a_missing_kernel_module_is_named(healthy: pytest.MonkeyPatch) -> None:
     healthy.setattr(abilities, "namespaces", lambda: (True, EVERYTHING - {"tbf", "nft"}))
     assert str(look("namespaces").mend) == "modprobe -a sch_tbf nf_tables"
