@@ -22,13 +22,15 @@ from linkqual.model import Measurement
 from linkqual.records import ABSENT, Records
 from linkqual.session.captured import CapturedSession, Key
 from linkqual.session.captured_sessions import Sessions
-from linkqual.session.witness import Comparison, Place, Witness
+from linkqual.session.coverage import Extent, Survey
+from linkqual.session.witness import Comparison, Coverage, Place, Witness, paired
 from linkqual.stats.summary import Summarizer
 from linkqual.units import NS_PER_S
 from linkqual.wire import frame
 
 DEFAULT_TIMEOUT_NS = 3 * NS_PER_S  # Tmax of the registry's STAMP-like metrics (RFC 8912 s4, s7)
 _SETTLE_EVERY = 4096  # packets
+_MOST_TRIED = 4  # sessions that are compared with a run before it is said that none is that run's
 _LARGEST_NS = 2**62  # of an instant
 _LARGEST_FRAME = 0xFFFF
 _PCAPNG_ALIGNMENT, _PCAP_HEADER_BYTES, _PCAP_PACKET_BYTES = 4, 24, 16
@@ -205,29 +207,44 @@ def against(
     place: Place,
     timeout_ns: int,
     port: int | None,
-) -> Comparison:
-    """The packets a run stored for a step, against one session of a capture; the file is read once more.
+) -> Comparison | None:
+    """The packets a run stored for a step, against one session of a capture; the file is read twice more.
 
-    With a reflector that is not ours some packets follow those that count (`probes.foreign`): they are left out.
+    With a reflector that is not ours some packets follow those that count (`probes.foreign`): they are left out. None: the session is not
+    that run's.
     """
     step = taken.step.key
     last = None
     if taken.stamp is not None and taken.stamp.far_end != "agent":
         last = max((int(rows["seq"][-1]) for rows in store.packets(folder, step) if len(rows)), default=None)
-    witness = Witness(place)
     chosen: list[CapturedSession] = []
 
     def captured() -> Iterator[Records]:
-        for session, rows in records(path, told, timeout_ns, port):
+        for session, rows in records(path, Reading() if chosen else told, timeout_ns, port):
             if session.key == key:
                 chosen[:] = [session]
                 yield rows if last is None else rows[rows["seq"] <= last]
 
+    survey = Survey(place)
+    for ours, theirs in paired(store.packets(folder, step), captured()):
+        survey.add(ours, theirs)
+    if not survey.fits:
+        return None
+    witness = Witness(place, _coverage(survey.window(told.first_ns or 0, told.last_ns or 0), folder, step, place))
     witness.compare(store.packets(folder, step), captured())
     return witness.result(chosen[0].attribution())
 
 
-def likeliest(found: dict[Key, Found], started_ns: int) -> Key | None:
-    """The session whose first request left nearest to an instant."""
+def _coverage(window: tuple[int, int] | None, folder: Path, step: str, place: Place) -> Coverage | None:
+    if window is None:
+        return None
+    extent = Extent(place, window)
+    for rows in store.packets(folder, step):
+        extent.add(rows)
+    return extent.coverage()
+
+
+def likely(found: dict[Key, Found], started_ns: int) -> list[Key]:
+    """The sessions, those first whose first request left nearest to an instant."""
     begun = {key: each.session.first_ns for key, each in found.items() if each.session.first_ns != ABSENT}
-    return min(begun, key=lambda key: abs(begun[key] - started_ns), default=None)
+    return sorted(begun, key=lambda key: abs(begun[key] - started_ns))[:_MOST_TRIED]

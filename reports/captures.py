@@ -26,6 +26,7 @@ _COUNTS = {
     "stragglers": "of numbers settled long before: not counted",
     "elsewhere": "seen once more on another interface: not counted as copies",
     "jumps": "jump of the numbers: the session began anew",
+    "uncorrected": "replies whose T3 no Follow-Up put right: their round trip may hold time in the reflector",
     "unfinished": "without a reply, sent within the timeout before the capture's end: lost, or still under way",
 }
 
@@ -134,11 +135,25 @@ def against_text(run: str, step: str, key: Key, place: str, done: Comparison) ->
         lines.append(
             f"  {done.compared}, capture less run: median {sign}{said}; without sign {spread} ({done.size.n:,} packets)"
         )
+    if done.run.n:
+        lines.append(f"  {done.compared} of the same packets, run: {_quantiles(done.run)}")
+        lines.append(f"  {'':<{len(done.compared)}} {'':>17}capture: {_quantiles(done.capture)}")
     lines += [
         f"  {count:,} packet{'' if count == 1 else 's'}: {what}" for what, count in done.contradictions.items() if count
     ]
-    lines.append("the capture confirms the run" if done.agrees else "the capture does NOT confirm the run")
-    return lines
+    return [*lines, *_confirmed(done)]
+
+
+def _confirmed(done: Comparison) -> Iterator[str]:
+    part = done.coverage
+    if part is None:
+        yield "the capture confirms the run" if done.agrees else "the capture does NOT confirm the run"
+    elif part.last < part.first:
+        yield "the capture covers no packet of the run from its request to its reply: nothing can be said of the run"
+    else:
+        within = "both agree" if done.agrees else "the capture does NOT confirm the run"
+        covers = f"the capture covers packets {part.first:,} to {part.last:,} of 0 to {part.highest:,}"
+        yield f"{covers}; within them {within}; nothing can be said of the rest"
 
 
 # ---- JSON
@@ -198,7 +213,10 @@ def against_json(run: str, step: str, key: Key, place: str, done: Comparison) ->
         "agrees": done.agrees,
         "counts": [asdict(row) | {"differs": row.differs} for row in done.rows],
         "contradictions": done.contradictions,
+        "coverage": asdict(done.coverage) if done.coverage else None,
         "compared": done.compared or None,
+        "run_ns": _quantiles_json(done.run),
+        "capture_ns": _quantiles_json(done.capture),
         "difference_ns": _quantiles_json(done.difference),
         "difference_size_ns": _quantiles_json(done.size),
     }

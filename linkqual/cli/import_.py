@@ -8,7 +8,8 @@ Examples:
 
 \b
 With --against every packet the run stored is compared with the capture by its number. Exit codes:
-0 the capture confirms the run (without --against: sessions were found), 1 it does not, 2 usage, 4 no such session
+0 the capture confirms the run (without --against: sessions were found), 1 it does not, 2 usage,
+3 what the capture covers agrees, but it covers only a part of the run, 4 no such session
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from linkqual.capture import Found
     from linkqual.model import Measurement
     from linkqual.session.captured import Key
+    from linkqual.session.witness import Comparison, Place
 
 _TORN = "the run's packet file is not whole (it was killed, or the disk was full): what it lacks counts as never sent"
 
@@ -75,30 +77,64 @@ def run(
         say(captures.as_text(str(file), told, shown))
     code = ExitCode.PASS if shown else ExitCode.NO_DATA
     if shown and against is not None and measured is not None:
-        key = capture.likeliest(shown, _first_ns(measured))
-        if key is None:
-            code = ExitCode.NO_DATA
+        key, done = _compared(file, shown, against, measured, Place(at), limit_ns, port)
+        code = _code(done)
+        name, home = measured.step.key, _home(against)
+        if key is None or done is None:
+            answer["against"] = None
+            if not as_json:
+                say(
+                    [
+                        "",
+                        f"no session of this capture is that run's ({against}, step {name}): other packets, or another time",
+                    ]
+                )
+        elif as_json:
+            told_too = {"packets_complete": store.complete(home, name)}
+            answer["against"] = captures.against_json(str(against), name, key, at, done) | told_too
         else:
-            place, name = Place(at), measured.step.key
-            folder = against if against.is_dir() else against.parent
-            done = capture.against(file, capture.Reading(), key, folder, measured, place, limit_ns, port)
-            code = ExitCode.PASS if done.agrees else ExitCode.FAIL
-            whole = store.complete(folder, name)
-            if as_json:
-                told_too = {"packets_complete": whole}
-                answer["against"] = captures.against_json(str(against), name, key, place, done) | told_too
-            else:
-                detail = captures.at_length(shown[key]) if len(shown) > 1 else ()
-                torn = () if whole else (_TORN,)
-                say(["", *detail, *torn, *captures.against_text(str(against), name, key, place, done)])
+            detail = captures.at_length(shown[key]) if len(shown) > 1 else ()
+            torn = () if store.complete(home, name) else (_TORN,)
+            say(["", *detail, *torn, *captures.against_text(str(against), name, key, at, done)])
     if as_json:
         say_json(answer)
-    elif code is ExitCode.NO_DATA:
+    elif not shown:
         hint = (
             "its reflector's port may be needed: --port N" if told.packets and port is None else "see what was captured"
         )
         say(["", f"no such STAMP session in this capture ({hint})"])
     raise typer.Exit(code)
+
+
+def _compared(
+    file: Path,
+    found: dict[Key, Found],
+    run: Path,
+    measured: Measurement,
+    place: Place,
+    timeout_ns: int,
+    port: int | None,
+) -> tuple[Key | None, Comparison | None]:
+    """The session that is the run's; None: none is."""
+    from linkqual import capture
+
+    for key in capture.likely(found, _first_ns(measured)):
+        done = capture.against(file, capture.Reading(), key, _home(run), measured, place, timeout_ns, port)
+        if done is not None:
+            return key, done
+    return None, None
+
+
+def _home(run: Path) -> Path:
+    return run if run.is_dir() else run.parent
+
+
+def _code(done: Comparison | None) -> ExitCode:
+    if done is None:
+        return ExitCode.NO_DATA
+    if not done.agrees:
+        return ExitCode.FAIL
+    return ExitCode.PASS if done.coverage is None else ExitCode.INCONCLUSIVE
 
 
 def _chosen(found: dict[Key, Found], number: int | None) -> dict[Key, Found]:
@@ -112,7 +148,7 @@ def _measured(folder: Path, step: str | None) -> Measurement:
     from linkqual import store
 
     stored = store.load(folder)
-    home = folder if folder.is_dir() else folder.parent
+    home = _home(folder)
     steps = [taken for taken in stored.measurements if taken.stamp and store.has_packets(home, taken.step.key)]
     if step is not None:
         steps = [taken for taken in steps if taken.step.key == step]

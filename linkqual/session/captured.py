@@ -61,11 +61,13 @@ class Counts:
     stragglers: int = 0  # packets of numbers settled long before
     elsewhere: int = 0  # seen again on another interface: not counted as copies
     jumps: int = 0  # numbers far ahead of the last: another beginning
+    uncorrected: int = 0  # replies whose T3 no Follow-Up put right: their round trip may hold time in the reflector
     unfinished: int = 0  # without a reply within the timeout before the capture's end
 
 
 @dataclass(slots=True)
 class _Row:
+    t1_ns: int = ABSENT
     request_ns: int = ABSENT
     reply_ns: int = ABSENT
     far_received_ns: int = ABSENT
@@ -84,7 +86,7 @@ class _Row:
 
 
 _COLUMNS = (
-    ("sent_ns", "request_ns"), ("received_ns", "reply_ns"), ("far_received_ns", "far_received_ns"),
+    ("intended_ns", "t1_ns"), ("sent_ns", "request_ns"), ("received_ns", "reply_ns"), ("far_received_ns", "far_received_ns"),
     ("far_sent_ns", "far_sent_ns"), ("far_seq", "far_seq"), ("arrival", "arrival"), ("packet_bytes", "packet_bytes"),
     ("forward_ttl", "forward_ttl"), ("reverse_ttl", "reverse_ttl"), ("dscp", "dscp"), ("tos", "tos"),
     ("forward_copies", "forward_copies"), ("reverse_copies", "reverse_copies"), ("stamps", "stamps"),
@@ -125,6 +127,7 @@ class CapturedSession:
             self.counts.request_copies += 1
             return
         row.request_ns, row.packet_bytes, row.dscp = ns, packet.payload_bytes, packet.tos >> 2
+        row.t1_ns = self._t1(packet.payload)
         row.stamps |= int(Stamp.T1_KERNEL)
         self.first_ns = ns if self.first_ns == ABSENT else self.first_ns
         self.last_ns = ns
@@ -136,7 +139,7 @@ class CapturedSession:
             return
         self.counts.replies += 1
         octets = packet.payload.ljust(self.mode, b"\0")  # TWAMP's is three octets shorter
-        number, t3, error, _, t2, sender_number, _, _, ttl = REFLECTOR[self.mode].unpack_from(octets)
+        number, t3, error, _, t2, sender_number, t1, t1_error, ttl = REFLECTOR[self.mode].unpack_from(octets)
         seq, form = self._unwrap(sender_number), TimestampFormat(bool(error & 0x4000))
         row = self._rows.get(seq)
         if row is None:
@@ -153,10 +156,19 @@ class CapturedSession:
         row.fars.add(far)
         row.reply_ns, row.far_seq, row.arrival = ns, far, self._next_arrival
         row.far_received_ns, row.far_sent_ns = _instant(t2, form), _instant(t3, form)
+        row.t1_ns = _instant(t1, TimestampFormat(bool(t1_error & 0x4000))) if row.t1_ns == ABSENT else row.t1_ns
         row.forward_ttl, row.reverse_ttl, row.tos = ttl, packet.ttl, packet.tos
         row.stamps |= int(Stamp.T4_KERNEL)
         self._by_far[far] = row
         self._next_arrival += 1
+
+    def _t1(self, octets: bytes) -> int:
+        """What the sender wrote; to a packet cut short, ABSENT."""
+        at = self.mode.timestamp_at
+        if len(octets) < at + 10:
+            return ABSENT
+        form = TimestampFormat(bool(octets[at + 8] & 0x40))
+        return _instant(int.from_bytes(octets[at : at + 8]), form)
 
     def _here(self, kind: str, place: Hashable) -> bool:
         """Whether it passed the interface where packets of this kind were seen first."""
@@ -238,8 +250,8 @@ class CapturedSession:
         late = age > self._timeout_ns
         self.counts.late += int(late.sum())
         self.counts.unseen += int((answered & ~seen).sum())
+        self.counts.uncorrected += int((answered & ((records["stamps"] & int(Stamp.T3_KERNEL)) == 0)).sum())
         records["fate"] = np.where(answered & ~late, Fate.RECEIVED, Fate.LOST)
-        records["intended_ns"] = records["sent_ns"]
         return records
 
     def attribution(self) -> Attribution:

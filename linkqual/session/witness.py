@@ -33,6 +33,21 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Coverage:
+    """The run's packets `first` to `last` (sequence numbers) are covered, of those up to `highest`; last < first: none."""
+
+    first: int
+    last: int
+    highest: int
+
+    def rows(self, records: Records) -> Records:
+        """Those that are covered."""
+        seq = records["seq"]
+        kept: Records = records[(seq >= self.first) & (seq <= self.last)]
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One count of both sides. `judged`: they must be equal."""
 
@@ -49,33 +64,42 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`contradictions`: packets by what is wrong with them. `difference`: capture less run, ns, of the delay `compared` names."""
+    """`contradictions`: packets by what is wrong with them. `difference`: capture less run, ns, of the delay `compared` names.
+
+    `run`, `capture`: that delay by either side, ns, of the same packets: those in the run's delays.
+    """
 
     rows: tuple[Row, ...]
     contradictions: dict[str, int]
     compared: str
     difference: Histogram
     size: Histogram  # of the differences, without sign
+    run: Histogram
+    capture: Histogram
+    coverage: Coverage | None = None  # None: of the whole run
 
     @property
     def agrees(self) -> bool:
-        """Whether the capture confirms the run."""
+        """Whether the capture confirms what it covers of the run."""
         return not any(row.differs for row in self.rows) and not any(self.contradictions.values())
 
 
 class Witness:
     """Takes both sides and compares."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, coverage: Coverage | None = None) -> None:
+        """`coverage`: None, of the whole run."""
+        self.place, self.coverage = place, coverage
         self._run, self._capture = Summarizer(), Summarizer()
         self._signed, self._size = LogLinear(), LogLinear()
+        self._ours, self._theirs = LogLinear(), LogLinear()
         self._contradictions: dict[str, int] = {}
         self._requests = self._replies = self._arrived = 0
 
     def compare(self, run: Iterable[Records], capture: Iterable[Records]) -> None:
         """Both streams to their ends."""
-        for ours, theirs in _paired(run, capture):
+        for both in paired(run, capture):
+            ours, theirs = both if self.coverage is None else map(self.coverage.rows, both)
             self._run.add(ours)
             self._capture.add(theirs)
             self._look(ours, theirs)
@@ -123,12 +147,14 @@ class Witness:
         difference = theirs[known] - ours[known]
         self._signed.add(difference)
         self._size.add(np.abs(difference))
+        self._ours.add(ours[known])
+        self._theirs.add(theirs[known])
 
     def result(self, attribution: Attribution) -> Comparison:
         """What came of it; `attribution`: of the capture's losses."""
         run, capture = self._run.summary(), self._capture.summary()
         contradictions = dict(self._contradictions)
-        if self.place is Place.NEAR and run.lost == 0:
+        if self.place is Place.NEAR and run.lost == 0 and self.coverage is None:
             beyond = max(0, (attribution.forward or 0) - run.lost_forward)
             beyond += max(0, (attribution.reverse or 0) - run.lost_reverse)
             contradictions["lost the other way by the reflector's numbers"] = beyond
@@ -139,6 +165,9 @@ class Witness:
             compared,
             self._signed.data(),
             self._size.data(),
+            self._ours.data(),
+            self._theirs.data(),
+            self.coverage,
         )
 
     def _rows(self, run: Summary, capture: Summary, attribution: Attribution) -> tuple[Row, ...]:
@@ -154,14 +183,17 @@ class Witness:
                 Row("answered there", self._arrived, self._replies, not unknown),
                 Row("copied on the way there", run.duplicates_forward, capture.duplicates_forward, False),
             )
+        whole = (
+            self.coverage is None
+        )  # else the capture's totals are of other packets, and a copy may come after its end
         lost = run.lost_forward + run.lost_reverse + run.lost
         return (
             Row("sent", run.sent, self._requests),
             Row("answered", run.received, capture.received),
             Row("lost", lost, self._requests - capture.received),
-            *_directions(run, attribution),
-            Row("copied on the way there", run.duplicates_forward, capture.duplicates_forward),
-            Row("copied on the way back", run.duplicates_reverse, capture.duplicates_reverse),
+            *(_directions(run, attribution) if whole else ()),
+            Row("copied on the way there", run.duplicates_forward, capture.duplicates_forward, whole),
+            Row("copied on the way back", run.duplicates_reverse, capture.duplicates_reverse, whole),
             Row("reordered on the way there", run.reordered_forward, capture.reordered_forward, False),
             Row("reordered on the way back", run.reordered_reverse, capture.reordered_reverse, False),
         )
@@ -174,7 +206,7 @@ def _directions(run: Summary, found: Attribution) -> Iterator[Row]:
     yield Row("lost on the way back", run.lost_reverse, found.reverse, sure)
 
 
-def _paired(run: Iterable[Records], capture: Iterable[Records]) -> Iterator[tuple[Records, Records]]:
+def paired(run: Iterable[Records], capture: Iterable[Records]) -> Iterator[tuple[Records, Records]]:
     """Both streams cut alike: same numbers row by row, with UNSENT rows for what one side does not have."""
     ours, theirs = _Side(run), _Side(capture)
     while ours.rows.size or theirs.rows.size:

@@ -216,3 +216,108 @@ def test_the_runs_timeout_is_the_limit(
     assert answer["sessions"][0]["counts"]["late"] == 5
     _, answer = asked(capsys, files[0], "--against", run, "--timeout", "1 s")
     assert answer["sessions"][0]["counts"]["late"] == 0
+
+
+# ---- of a part of the run, and of another run
+
+
+def steady(count: int = 100) -> tuple[list[tuple[int, bytes]], Records]:
+    """Packets of a session without loss, one every 10 ms, and its run."""
+    point = Point()
+    for seq in range(count):
+        point.request(seq, T + seq * 10 * MS)
+        point.reply(seq, seq, T + seq * 10 * MS + 5 * MS)
+    rows = empty_records(count)
+    rows["sent_ns"] = rows["intended_ns"] = T + np.arange(count) * 10 * MS - 30
+    rows["received_ns"] = rows["sent_ns"] + 5 * MS + 60
+    rows["far_sent_ns"] = rows["received_ns"] - 80
+    rows["far_received_ns"] = rows["far_sent_ns"] - MS
+    rows["far_seq"] = rows["arrival"] = np.arange(count)
+    rows["fate"] = Fate.RECEIVED
+    rows["stamps"] = int(Stamp.ALL_KERNEL)
+    return [(ns, ethernet(octets)) for ns, octets in point.packets], rows
+
+
+@pytest.mark.parametrize("at", Place)
+@pytest.mark.parametrize(
+    ("part", "torn", "first", "last"),
+    [
+        (slice(0, 80), 0, 0, 39),
+        (slice(0, 81), 0, 0, 39),  # the last request's reply is missing
+        (slice(0, 81), 7, 0, 39),
+        (slice(60, 200), 0, 30, 99),
+        (slice(61, 200), 0, 31, 99),  # the first reply's request is missing
+        (slice(61, 81), 0, 31, 39),
+        (slice(0, 1), 0, 0, -1),
+    ],
+)
+def test_a_capture_of_a_part_says_nothing_of_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: slice, torn: int, first: int, last: int, at: str
+) -> None:
+    packets, rows = steady()
+    file, run = tmp_path / "cut.pcap", stored(tmp_path / "run", rows, 1000 * MS)
+    data = pcap(packets[part])
+    file.write_bytes(data[: len(data) - torn])
+    code, answer = asked(capsys, file, "--against", run, "--at", at)
+    found = answer["against"]
+    assert (code, found["agrees"]) == (3, True), found["contradictions"]
+    assert found["coverage"] == {"first": first, "last": last, "highest": 99}
+    main(["import", str(file), "--against", str(run), "--at", at])
+    said = capsys.readouterr().out
+    assert "nothing can be said of the r" in said
+    assert (f"the capture covers packets {first} to {last} of 0 to 99; within them both agree" in said) == (last > 0)
+
+
+def test_a_contradiction_within_the_part_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets, rows = steady()
+    rows["fate"][10] = Fate.LOST_REVERSE
+    file, run = tmp_path / "cut.pcap", stored(tmp_path / "run", rows, 1000 * MS)
+    file.write_bytes(pcap(packets[:80]))
+    assert main(["import", str(file), "--against", str(run)]) == 1
+    said = capsys.readouterr().out
+    assert "  1 packet: reply captured in time, lost by the run's count\n" in said
+    assert "within them the capture does NOT confirm the run" in said
+
+
+def test_a_capture_that_went_on_without_the_runs_packets_contradicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packets, rows = steady()
+    other = (T + 2000 * MS, b"\0" * 60)
+    file, run = tmp_path / "on.pcap", stored(tmp_path / "run", rows, 1000 * MS)
+    file.write_bytes(pcap([*packets[:80], other]))
+    code, answer = asked(capsys, file, "--against", run)
+    assert (code, answer["against"]["contradictions"]["sent by the run, not captured"]) == (1, 60)
+    file.write_bytes(pcap([*packets, other]))
+    assert asked(capsys, file, "--against", run)[0] == 0
+
+
+def test_the_capture_of_another_run_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets, rows = steady()
+    for column in ("intended_ns", "sent_ns", "received_ns", "far_sent_ns", "far_received_ns"):
+        rows[column] += 180_000 * MS
+    file, run = tmp_path / "other.pcap", stored(tmp_path / "run", rows, 1000 * MS)
+    file.write_bytes(pcap(packets))
+    assert asked(capsys, file, "--against", run) == (4, answer_without(capsys, file))
+    assert main(["import", str(file), "--against", str(run)]) == 4
+    assert "no session of this capture is that run's" in capsys.readouterr().out
+
+
+def answer_without(capsys: pytest.CaptureFixture[str], file: Path) -> Any:
+    return asked(capsys, file, "--timeout", "1 s")[1] | {"against": None}
+
+
+def test_quantiles_are_of_the_same_packets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets, rows = steady()
+    rows["stamps"][50:] = int(Stamp.ALL_KERNEL) & ~int(Stamp.T3_KERNEL)
+    rows["received_ns"][:50] -= 60
+    rows["received_ns"][50:] += MS
+    file, run = tmp_path / "line.pcap", stored(tmp_path / "run", rows, 1000 * MS)
+    file.write_bytes(pcap(packets))
+    code, answer = asked(capsys, file, "--against", run)
+    assert (code, answer["against"]["run_ns"]["max"], answer["against"]["capture_ns"]["max"]) == (0, 4 * MS, 4 * MS)
+    assert answer["sessions"][0]["counts"]["uncorrected"] == 100
+    main(["import", str(file), "--against", str(run)])
+    said = capsys.readouterr().out
+    assert "replies whose T3 no Follow-Up put right" in said
+    assert "round trip of the same packets, run: p50 " in said
