@@ -27,6 +27,11 @@ _NO_AGENT = Fault(
     "without an agent at the far end there is no trace from there to here",
     "start `linkqual agent` at the far end and give its pairing line as the peer",
 )
+_FOREIGN = Fault(
+    "no-way-back",
+    "a reflector that is not ours traces nothing, so the way back is not known; the hops there are measured",
+    "our agent at the far end traces back",
+)
 
 
 def measure(step: Step, bench: Bench) -> Measurement:
@@ -61,7 +66,7 @@ def _target_port(step: Step, bench: Bench) -> tuple[int, Fault | None]:
     """The UDP port at the far end the flow goes to, and why there can be no trace from there."""
     fixed = step.params.get("destination_port")
     if bench.control is None:
-        return fixed or DEFAULT_PORT, _NO_AGENT
+        return fixed or DEFAULT_PORT, _NO_AGENT if bench.reflector is None else _FOREIGN
     try:
         return int(bench.control.call("trace.target", **({"port": fixed} if fixed else {}))["port"]), None
     except PeerError as error:

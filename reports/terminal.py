@@ -250,9 +250,8 @@ def _painted(lines: list[str], head: str, codes: str, style: _Style) -> list[str
 def _notes(q: Qualification, style: _Style) -> list[str]:
     texts = [f"Cut short: {q.interrupted}."] if q.interrupted else []
     for trouble in wording.troubles(q):
-        how = " to its end" if trouble.partly else ""
         hint = f" ({trouble.fault.hint})" if trouble.fault.hint else ""
-        texts.append(f"Could not measure {', '.join(trouble.steps)}{how}: {trouble.fault.message}{hint}")
+        texts.append(f"{trouble.head}: {trouble.fault.message}{hint}")
     notes = q.verdict.notes if q.verdict else ()
     told = {finding.because for finding in wording.findings_of(q)}  # above, also of advisory red lines
     texts += [

@@ -191,6 +191,14 @@ class Trouble:
     fault: Fault
     partly: bool  # something was measured before
 
+    @property
+    def head(self) -> str:
+        """What it kept from being measured."""
+        steps = ", ".join(self.steps)
+        if self.partly and self.fault.kind == "no-way-back":  # nobody could have done better
+            return f"Measured one way only: {steps}"
+        return f"Could not measure {steps}{' to its end' if self.partly else ''}"
+
 
 def troubles(qualification: Qualification) -> list[Trouble]:
     """What could not be measured (to its end), equal faults once."""

@@ -102,9 +102,12 @@ def _estimate(objective: Objective, bps: Sequence[float]) -> Estimate | None:
     q = quantile(objective.statistic)
     if q is not None:
         low, high = throughput.seconds_interval(bps, q, confidence)
-        return Estimate(
-            throughput.seconds_quantile(bps, q), low, high, confidence, n, unit, "order statistics of the seconds"
-        )
+        method = "order statistics of the seconds"
+        if low is None and objective.relation is Relation.AT_LEAST:
+            proven = throughput.seconds_lower(bps, q, confidence)
+            if proven is not None:  # too few seconds for both sides: the side that proves
+                low, high, method = proven, None, f"{method}, lower bound alone"
+        return Estimate(throughput.seconds_quantile(bps, q), low, high, confidence, n, unit, method)
     if objective.statistic in ("min", "max"):
         value = min(bps) if objective.statistic == "min" else max(bps)
         return Estimate(value, value, value, confidence, n, unit, "of this window, exact")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from linkqual.stats.confidence import quantile_ranks
+from linkqual.stats.confidence import quantile_rank_lower, quantile_ranks
 from linkqual.stats.histogram import quantile_rank
 from linkqual.units import NS_PER_S
 
@@ -97,6 +97,12 @@ def seconds_interval(bps: Sequence[float], q: float, confidence: float = 0.95) -
     low, high = quantile_ranks(len(bps), q, confidence) if bps else (None, None)
     ordered = sorted(bps)
     return (None if low is None else ordered[low - 1]), (None if high is None else ordered[high - 1])
+
+
+def seconds_lower(bps: Sequence[float], q: float, confidence: float = 0.95) -> float | None:
+    """One-sided lower bound of that percentile; None where there are too few seconds."""
+    rank = quantile_rank_lower(len(bps), q, confidence) if bps else None
+    return None if rank is None else sorted(bps)[rank - 1]
 
 
 def mean_rate(bps: Sequence[float]) -> float | None:

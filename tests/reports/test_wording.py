@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from linkqual import reports
-from linkqual.model import Conditions, Direction, Estimate, Objective, Relation, Slice
+from linkqual.model import Conditions, Direction, Estimate, Fault, Objective, Relation, Slice
 from linkqual.reports import series, sheet, surroundings, terminal, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
@@ -223,3 +223,10 @@ def test_a_host_that_dropped_packets_is_named() -> None:
     near = replace(CONDITIONS.near, drops={"UdpRcvbufErrors": 7, "softnet_dropped": 0})
     q = replace(q, measurements=(replace(q.measurements[0], conditions=replace(CONDITIONS, near=near)),))
     assert surroundings.drops(q) == [surroundings.Drop("stamp", "near", "UdpRcvbufErrors", 7)]
+
+
+def test_a_way_back_that_nobody_could_trace_is_no_failure() -> None:
+    fault = Fault("no-way-back", "it traces nothing")
+    assert wording.Trouble(("path",), fault, True).head == "Measured one way only: path"
+    assert wording.Trouble(("path",), fault, False).head == "Could not measure path"
+    assert wording.Trouble(("path",), Fault("no-agent", ""), True).head == "Could not measure path to its end"

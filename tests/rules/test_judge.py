@@ -347,6 +347,13 @@ def test_slow_seconds(slow: int, seconds: int, outcome: Outcome) -> None:
         assert "more seconds" in verdict.findings[0].decide
 
 
+@pytest.mark.parametrize(("seconds", "low", "high"), [(32, True, False), (60, True, True), (20, False, True)])
+def test_an_interval_of_few_seconds_shows_the_side_that_proves(seconds: int, low: bool, high: bool) -> None:
+    made = loads(goodput(FORWARD, steady(0.95 * G, seconds))).findings[0].estimate
+    assert made is not None
+    assert (made.low is not None, made.high is not None) == (low, high)
+
+
 def test_goodput_that_failed_is_no_zero() -> None:
     busy = Measurement(
         Step("throughput/forward/8", "throughput", direction=FORWARD),
