@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linkqual.errors import WireError
 from linkqual.model import EndConditions, Fault
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _CLOSING = 16  # packets sent after those that count: their replies tell what became of the last ones that do
 _SSID = 1
+_TICK_NS = 20_000_000  # of the coarsest clock that stamps are taken from
 _NO_BOUND_NS = 3600 * NS_PER_S  # an Error Estimate beyond that says that there is none
 _METHODS = {
     TimestampMethod.HARDWARE: "hardware",
@@ -52,7 +54,10 @@ class ReflectorStream(Stream):
     reflector: Reflector
     numbers: Numbers = field(default_factory=Numbers)
     begun: bool = False
+    stamped: bool = False  # it gave stamps that can be
+    ticked: bool = False  # its T2 was seen to change
     unbelieved: int = 0  # replies whose stamps cannot be
+    last_stamp: tuple[int, int] = (ABSENT, 0)  # T2 that was first seen in the reply to the packet sent then
     answered: bool = False
 
     def settings(self) -> SenderConfig:
@@ -88,17 +93,32 @@ class ReflectorStream(Stream):
         self.tell()
 
     def _believed(self, rows: Records) -> Records:
-        """Without its stamps where they cannot be: no packet stays longer in the far end than its round trip takes."""
+        """Without its stamps where they cannot be: no packet stays longer in the far end than its round trip takes, and no clock stands."""
         stay, whole = rows["far_sent_ns"] - rows["far_received_ns"], rows["received_ns"] - rows["sent_ns"]
+        received = rows["fate"] == Fate.RECEIVED
         absent = (rows["far_sent_ns"] == ABSENT) | (rows["far_received_ns"] == ABSENT)
-        wrong = (rows["fate"] == Fate.RECEIVED) & (absent | (stay < 0) | (stay > whole))
+        wrong = received & (absent | (stay < 0) | (stay > whole) | self._stands(rows, received & ~absent))
+        self.stamped |= bool((received & ~wrong).any())
         if not wrong.any():
             return rows
-        self.unbelieved += int(wrong.sum())
+        self.unbelieved += int((wrong & ~absent).sum()) if self.ticked else 0
         rows = rows.copy()
         for name in ("far_received_ns", "far_sent_ns"):
             rows[name][wrong] = ABSENT
         return rows
+
+    def _stands(self, rows: Records, stamped: npt.NDArray[np.bool_]) -> bool:
+        """Whether T2 is the same in all of these rows, and was never seen to change or not for longer than any clock's tick."""
+        if not stamped.any():
+            return False
+        came, sent = rows["far_received_ns"][stamped], rows["sent_ns"][stamped]
+        if (came != came[0]).any():
+            self.last_stamp, self.ticked = (int(came[-1]), int(sent[-1])), True
+            return False
+        if self.last_stamp[0] != came[0]:
+            self.ticked |= self.last_stamp[0] != ABSENT
+            self.last_stamp = int(came[0]), int(sent[0])
+        return not self.ticked or bool(sent[-1] - self.last_stamp[1] > _TICK_NS)
 
     def finish(self) -> dict[str, Any]:
         """See Stream. The tail after the last reply has no direction; a long one may be the far end's end and is left out."""
@@ -129,7 +149,9 @@ class ReflectorStream(Stream):
         told = report.get("told", {}).get("timestamp_information", {})
         methods = (told.get("method_in"), told.get("method_out"))
         stamps = {name: _METHODS.get(method, "user") for name, method in zip(("T2", "T3"), methods, strict=True)}
-        if self.far_stamped:
+        if not self.stamped:
+            stamps = {}
+        elif self.far_stamped:
             stamps["T3"] = source(self.received, self.far_stamped)
         return EndConditions(host=self._name(), stamps=stamps, notes=tuple(self._notes(report, stamps)))
 
@@ -142,12 +164,17 @@ class ReflectorStream(Stream):
         }
         said = report.get("far_said", {})
         notes = [f"a reflector that is not ours, {self._name()}: {kinds[self.numbers.kind]}"]
-        if stamps != {"T2": "hardware", "T3": "hardware"}:
+        if not self.stamped:
+            notes.append(
+                "the reflector does not stamp: nothing is known of one direction's delay or jitter, and the round trip holds the time that "
+                "packets stayed there, so the line's own is at most what is shown"
+            )
+        elif stamps != {"T2": "hardware", "T3": "hardware"}:
             notes.append(
                 "its stamps are its own and may lie beside the moments on the wire: what a packet waits in its host before it is stamped, and "
                 "after, is in every delay and in the jitter, so the line's own delay is at most what is shown"
             )
-        notes += _clock(said.get("error", 0))
+        notes += _clock(said.get("error", 0)) if self.stamped else []
         if said.get("ssid") == 0:
             notes.append("it gives no SSID back: plain RFC 8762 or TWAMP-Light, without the TLVs of RFC 8972")
         if self.numbers.carried:
@@ -156,8 +183,8 @@ class ReflectorStream(Stream):
             )
         if self.unbelieved:
             notes.append(
-                f"{self.unbelieved:,} of its replies say that a packet stayed there for less than nothing or longer than its whole round trip: "
-                "no delay is taken from them"
+                f"{self.unbelieved:,} of its replies say that a packet stayed there for less than nothing or longer than its whole round trip, or when "
+                "its clock stood: only their round trip is counted, the stay included"
             )
         return notes + _unsigned(report)
 

@@ -128,7 +128,7 @@ def notes(objectives: Sequence[Objective], measurements: Sequence[Measurement]) 
         conditions, summary = measurement.conditions, measurement.stamp.summary
         yield from _lost_source(conditions)
         yield from _set(measurement.stamp, conditions)
-        if not conditions.same_clock:
+        if not conditions.same_clock and summary.forward_delay.n:
             yield _offset(summary, conditions)
             yield from _negative(summary)
             yield from _drift(objectives, summary, conditions)
@@ -219,7 +219,7 @@ def _offset(summary: Summary, conditions: Conditions) -> Note:
         return Note("clock", f"both clocks agree to within {format_duration(error)}: one-way delays are known to that")
     said = f"{why}: one-way delays are not absolute; round trips and loss do not need it, delay variation needs only that it stays"
     estimate = skew.offset(summary.forward_delay, summary.reverse_delay)
-    if estimate is not None and not summary.segments:
+    if estimate is not None and estimate[1] >= 0 and not summary.segments:
         said += f". From the packets the far clock is {_offset_words(*estimate)} off, wherever in that range the line's two directions put it"
     return Note("clock", said, "warn" if conditions.clock_error_ns is not None else "info")
 

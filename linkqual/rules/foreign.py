@@ -15,9 +15,14 @@ _ASK_OURS = "measure with our agent at the far end: its kernel stamps what passe
 
 
 def missing(objective: Objective, stream: Stream) -> Finding | None:
-    """NO DATA for what only replies numbered by the far end can show, of one direction alone."""
+    """NO DATA for what only replies stamped, or numbered, by the far end can show, of one direction alone."""
+    if objective.direction is Direction.ROUND_TRIP:
+        return None
+    if METRICS[objective.metric].unit == "ns" and _blind(stream):
+        why = f"{words.name(objective)}: the reflector does not stamp, so only the round trip is known, with the time packets stayed there"
+        return Finding(objective, Outcome.NO_DATA, why, None, _ASK_OURS, Rule.NONE, stream.measurement.step.key)
     numbered = stream.result.far_end in ("agent", "stateful")
-    if numbered or objective.metric not in _NEEDS_NUMBERS or objective.direction is Direction.ROUND_TRIP:
+    if numbered or objective.metric not in _NEEDS_NUMBERS:
         return None
     cause = "began counting anew" if stream.result.far_end == "restarted" else "copies our numbers"
     why = f"{words.name(objective)}: the reflector {cause}, so nothing tells one direction from the other"
@@ -25,6 +30,11 @@ def missing(objective: Objective, stream: Stream) -> Finding | None:
         objective, Outcome.NO_DATA, why, None, "measure with our agent at the far end, or with a stateful reflector", Rule.NONE,
         stream.measurement.step.key,
     )  # fmt: skip
+
+
+def _blind(stream: Stream) -> bool:
+    summary = stream.summary
+    return stream.result.far_end != "agent" and summary.received > 0 and not summary.forward_delay.n
 
 
 def weighed(finding: Finding, stream: Stream) -> Finding:

@@ -199,6 +199,9 @@ class SenderSession:
             self._far_said = {name: int(replies.rows[name][-1]) for name in ("error", "ssid")}
         far = self._far.met(replies.rows["sequence"])
         instants = replies.instants()
+        if not self.settings.far_kernel:
+            for row, name in enumerate(("receive_timestamp", "timestamp")):
+                instants[row][replies.rows[name] == 0] = ABSENT  # a reflector that does not stamp
         self._far.note_follow_ups(replies, instants)
         new = self._first_in_time(seqs, replies, instants, utc_ns, now_ns)
         self._heard = max(self._heard, int(seqs.max()) + 1)

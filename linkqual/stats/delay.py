@@ -73,10 +73,14 @@ def residence(records: Records, expected: Stamp | None = None) -> Ints:
 
 
 def round_trip(records: Records, expected: Stamp | None = None) -> Ints:
-    """(T4 - T1) - (T3 - T2), RFC 2681 less the far host's own time; needs no common clock."""
+    """(T4 - T1) - (T3 - T2), RFC 2681 less the far host's own time; needs no common clock.
+
+    T4 - T1, the far host's time included, where the far end gave no stamps at all: an upper bound.
+    """
     fit = (records["fate"] == Fate.RECEIVED) & ~unfit(records, expected)
     whole = _difference(records["received_ns"], records["sent_ns"], fit)
-    return _difference(whole, residence(records, expected), fit)
+    blind = (records["far_received_ns"] == ABSENT) & (records["far_sent_ns"] == ABSENT)
+    return np.where(blind, whole, _difference(whole, residence(records, expected), fit))
 
 
 _COLUMN = {Direction.FORWARD: forward, Direction.REVERSE: reverse, Direction.ROUND_TRIP: round_trip}

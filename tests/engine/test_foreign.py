@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkqual.model import Measurement, Step
+from linkqual import rules
+from linkqual.model import Direction, Link, Measurement, Objective, Outcome, Plan, Step
 from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.probes import foreign
 from linkqual.probes import stamp as stamp_probe
@@ -166,6 +167,7 @@ def test_an_outage_longer_than_what_is_held_stays_without_a_direction(monkeypatc
 
 # ---- whole sessions with a reflector written here, from RFC 5357 and RFC 8762 alone
 
+ONE_WAY = (Direction.FORWARD, Direction.REVERSE)
 NTP_1900 = 2_208_988_800
 
 
@@ -185,9 +187,10 @@ class TwampLight:
         longest: int = 9000,
         blind: bool = False,
         first: int = 0,
+        fixed: bytes = b"",
     ) -> None:
         self.stateful, self.ptp, self.deaf_to, self.mute_on, self.longest = stateful, ptp, deaf_to, mute_on, longest
-        self.first = first
+        self.first, self.fixed = first, fixed  # all its stamps
         self.blind = blind  # leaves T2 zero
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -209,6 +212,8 @@ class TwampLight:
         self.socket.close()
 
     def stamp(self) -> bytes:
+        if self.fixed:
+            return self.fixed
         seconds, rest = divmod(time.time_ns(), 10**9)
         if self.ptp:
             return struct.pack("!II", seconds, rest)
@@ -360,13 +365,31 @@ def test_a_reflector_that_falls_silent_is_no_loss_of_the_line(monkeypatch: pytes
 
 
 @pytest.mark.loopback
-def test_stamps_that_cannot_be_give_no_delay() -> None:
+@pytest.mark.parametrize("fixed", [bytes(8), bytes([230, 1] * 4)], ids=["zero", "standing"])
+def test_a_reflector_that_does_not_stamp_tells_no_delay_of_one_direction(fixed: bytes) -> None:
+    with TwampLight(fixed=fixed) as far:
+        found = measured(far.port, packets=200)
+    assert found.stamp is not None
+    summary = found.stamp.summary
+    assert (summary.received, summary.round_trip_delay.n, summary.residence.n, summary.clock_steps) == (200, 200, 0, ())
+    assert summary.forward_delay.n == summary.reverse_delay.n == 0
+    notes = " ".join(found.conditions.far.notes)
+    assert "the reflector does not stamp" in notes
+    assert found.conditions.far.stamps == {}
+    lines = tuple(Objective(metric, "p99", way, 1e6) for metric in ("pdv", "one_way_delay") for way in ONE_WAY)
+    verdict = rules.judge(Plan("p", (), lines, Link()), (found,))
+    assert {each.outcome for each in verdict.findings} == {Outcome.NO_DATA}
+    assert all("does not stamp" in each.because for each in verdict.findings)
+    assert "±" not in " ".join(note.sentence for note in verdict.notes)
+
+
+@pytest.mark.loopback
+def test_stamps_that_cannot_be_give_no_delay_of_one_direction() -> None:
     with TwampLight(blind=True) as far:
         found = measured(far.port, packets=200)
     assert found.stamp is not None
     summary = found.stamp.summary
-    assert (summary.received, summary.round_trip_delay.n, summary.forward_delay.n) == (200, 0, 0)
-    assert "of its replies say that a packet stayed there" in " ".join(found.conditions.far.notes)
+    assert (summary.received, summary.round_trip_delay.n, summary.forward_delay.n) == (200, 200, 0)
 
 
 @pytest.mark.loopback
