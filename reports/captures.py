@@ -26,7 +26,7 @@ _COUNTS = {
     "stragglers": "of numbers settled long before: not counted",
     "elsewhere": "seen once more on another interface: not counted as copies",
     "jumps": "jump of the numbers: the session began anew",
-    "uncorrected": "replies whose T3 no Follow-Up put right: their round trip may hold time in the reflector",
+    "uncorrected": "replies whose T3 is the reflector program's, no Follow-Up put it right: left out of the round trip",
     "unfinished": "without a reply, sent within the timeout before the capture's end: lost, or still under way",
 }
 

@@ -61,7 +61,9 @@ class Counts:
     stragglers: int = 0  # packets of numbers settled long before
     elsewhere: int = 0  # seen again on another interface: not counted as copies
     jumps: int = 0  # numbers far ahead of the last: another beginning
-    uncorrected: int = 0  # replies whose T3 no Follow-Up put right: their round trip may hold time in the reflector
+    uncorrected: int = (
+        0  # replies whose T3 no Follow-Up put right, of a reflector that sends them: left out of the delays
+    )
     unfinished: int = 0  # without a reply within the timeout before the capture's end
 
 
@@ -109,6 +111,7 @@ class CapturedSession:
         self._next_arrival = 0
         self._places: dict[str, Hashable] = {}
         self._numbers = Numbers()
+        self._corrects = False  # the reflector sends Follow-Ups: T3 in a reply is its program's
 
     # ---- packets
 
@@ -200,6 +203,7 @@ class CapturedSession:
         number, value = int.from_bytes(data[4:8]), int.from_bytes(data[8:16])
         if not value:
             return False
+        self._corrects = True
         row = self._by_far.get(self._numbers.unwrap(number))
         if row is not None:
             row.far_sent_ns = _instant(value, form)
@@ -250,7 +254,9 @@ class CapturedSession:
         late = age > self._timeout_ns
         self.counts.late += int(late.sum())
         self.counts.unseen += int((answered & ~seen).sum())
-        self.counts.uncorrected += int((answered & ((records["stamps"] & int(Stamp.T3_KERNEL)) == 0)).sum())
+        if self._corrects:
+            records["stamps"][answered] |= int(Stamp.T2_KERNEL)  # so delays leave out a T3 that is the program's
+            self.counts.uncorrected += int((answered & ((records["stamps"] & int(Stamp.T3_KERNEL)) == 0)).sum())
         records["fate"] = np.where(answered & ~late, Fate.RECEIVED, Fate.LOST)
         return records
 

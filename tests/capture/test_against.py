@@ -14,6 +14,8 @@ from linkqual.records import Fate, Records, Stamp, empty_records
 from linkqual.session.captured_numbers import Attribution
 from linkqual.session.witness import Comparison, Place, Witness
 from linkqual.stats.histogram import quantiles
+from linkqual.wire.timestamp import ntp_from_ns
+from linkqual.wire.tlv_values import FollowUp
 from tests.capture.made import MS, Point, T, ethernet, stored
 from tests.capture.test_captured import golden
 from tests.capture.test_reading import pcap
@@ -308,16 +310,21 @@ def answer_without(capsys: pytest.CaptureFixture[str], file: Path) -> Any:
 
 
 def test_quantiles_are_of_the_same_packets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    packets, rows = steady()
-    rows["stamps"][50:] = int(Stamp.ALL_KERNEL) & ~int(Stamp.T3_KERNEL)
-    rows["received_ns"][:50] -= 60
-    rows["received_ns"][50:] += MS
+    point, (_, rows) = Point(), steady()
+    for seq in range(100):
+        point.request(seq, T + seq * 10 * MS)
+        told = FollowUp(seq - 1, ntp_from_ns(T + seq * 10 * MS - 5 * MS - 50), 2) if 0 < seq <= 90 else None
+        point.reply(seq, seq, T + seq * 10 * MS + 5 * MS + (seq > 90) * MS, told=told)
+    packets = [(ns, ethernet(octets)) for ns, octets in point.packets]
+    rows["stamps"][50:80] = int(Stamp.ALL_KERNEL) & ~int(Stamp.T3_KERNEL)
+    rows["received_ns"] -= 60
+    rows["received_ns"][50:80] += MS
     file, run = tmp_path / "line.pcap", stored(tmp_path / "run", rows, 1000 * MS)
     file.write_bytes(pcap(packets))
     code, answer = asked(capsys, file, "--against", run)
     assert (code, answer["against"]["run_ns"]["max"], answer["against"]["capture_ns"]["max"]) == (0, 4 * MS, 4 * MS)
-    assert answer["sessions"][0]["counts"]["uncorrected"] == 100
+    assert answer["sessions"][0]["counts"]["uncorrected"] == 10
     main(["import", str(file), "--against", str(run)])
     said = capsys.readouterr().out
-    assert "replies whose T3 no Follow-Up put right" in said
+    assert "no Follow-Up put it right: left out of the round trip" in said
     assert "round trip of the same packets, run: p50 " in said
