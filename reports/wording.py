@@ -99,7 +99,8 @@ def value_words(finding: Finding) -> str:
         return "∞ (lost)"
     if finding.estimate is None or finding.estimate.value is None:
         return "not measured"
-    return format_value(finding.estimate.value, finding.estimate.unit)
+    value = format_value(finding.estimate.value, finding.estimate.unit)
+    return f"≤ {value}" if UNDIRECTED in finding.estimate.method else value
 
 
 def sample_words(finding: Finding) -> str:
@@ -196,7 +197,7 @@ class Trouble:
         """What it kept from being measured."""
         steps = ", ".join(self.steps)
         if self.partly and self.fault.kind == "no-way-back":  # nobody could have done better
-            return f"Measured one way only: {steps}"
+            return "Measured one way only"  # the fault names the step
         return f"Could not measure {steps}{' to its end' if self.partly else ''}"
 
 

@@ -227,6 +227,6 @@ def test_a_host_that_dropped_packets_is_named() -> None:
 
 def test_a_way_back_that_nobody_could_trace_is_no_failure() -> None:
     fault = Fault("no-way-back", "it traces nothing")
-    assert wording.Trouble(("path",), fault, True).head == "Measured one way only: path"
+    assert wording.Trouble(("path",), fault, True).head == "Measured one way only"
     assert wording.Trouble(("path",), fault, False).head == "Could not measure path"
     assert wording.Trouble(("path",), Fault("no-agent", ""), True).head == "Could not measure path to its end"
