@@ -7,7 +7,7 @@ their stamps are its own, and its clock is as good as it says.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,7 +145,7 @@ class ReflectorStream(Stream):
     def far_conditions(self, far: dict[str, Any], report: dict[str, Any]) -> EndConditions:
         """See Stream."""
         if not self.answered:
-            return EndConditions(notes=tuple(_unsigned(report)))
+            return EndConditions(notes=(*_unsigned(report), *_foreign_to_us(report)))
         told = report.get("told", {}).get("timestamp_information", {})
         methods = (told.get("method_in"), told.get("method_out"))
         stamps = {name: _METHODS.get(method, "user") for name, method in zip(("T2", "T3"), methods, strict=True)}
@@ -186,13 +186,20 @@ class ReflectorStream(Stream):
                 f"{self.unbelieved:,} of its replies say that a packet stayed there for less than nothing or longer than its whole round trip, or when "
                 "its clock stood: only their round trip is counted, the stay included"
             )
-        return notes + _unsigned(report)
+        return notes + _unsigned(report) + _foreign_to_us(report)
 
     def _name(self) -> str:
         return join_host_port(self.bench.peer_address, self.reflector.port)
 
     def _no_answer(self) -> Fault:
         return Fault("unreachable", f"{self._name()} answers no probe", _HELPS)
+
+    def explained(self, report: dict[str, Any]) -> Fault | None:
+        """See Stream."""
+        said = _foreign_to_us(report)
+        if self.fault is None or self.answered or not said:
+            return self.fault
+        return replace(self.fault, message=f"{self.fault.message}; {said[0]}")
 
     def refused(self) -> Fault:
         """See Stream."""
@@ -204,6 +211,11 @@ class ReflectorStream(Stream):
 def _unsigned(report: dict[str, Any]) -> list[str]:
     count = report.get("wrong_key", 0)
     return [f"{count:,} replies were not signed with this key and were not read"] if count else []
+
+
+def _foreign_to_us(report: dict[str, Any]) -> list[str]:
+    count = report.get("malformed", 0) + report.get("unknown", 0)
+    return [f"{count:,} packets came back that are no STAMP reply of this session"] if count else []
 
 
 def _span_ns(rows: Records) -> int:

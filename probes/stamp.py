@@ -64,7 +64,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         started,
         time.monotonic_ns() - clock,
         stamp=result,
-        fault=stream.fault,
+        fault=stream.explained(report),
         conditions=Conditions(near=_near_conditions(report), far=stream.far_conditions(far, report)),
     )
 

@@ -91,6 +91,10 @@ class Stream(ABC):
         """What answers there, as `StampResult.far_end` says it."""
         return "agent"
 
+    def explained(self, _report: dict[str, Any]) -> Fault | None:
+        """The fault, with what the sender's report adds to it."""
+        return self.fault
+
     @abstractmethod
     def refused(self) -> Fault:
         """The far end's port is closed."""

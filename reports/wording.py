@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation, StampResult
 from linkqual.plan.sizes import Sizes
+from linkqual.rules.estimates import UNDIRECTED
 from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_rate, format_value
 
 

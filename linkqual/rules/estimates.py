@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
-from linkqual.model import Estimate, Histogram, Objective
+from linkqual.model import Direction, Estimate, Histogram, Objective
 from linkqual.rules import whole
 from linkqual.rules.proportion import assumed_burst, sample_of
 from linkqual.rules.stream import Stream, tally
 from linkqual.stats import histogram, query
-from linkqual.stats.confidence import quantile_ranks
+from linkqual.stats.confidence import quantile_ranks, ratio_lower
+
+UNDIRECTED = "losses of unknown direction count in full"  # of a method: the value is the most it can be
 
 
 def of(objective: Objective, stream: Stream) -> Estimate | None:
@@ -35,7 +37,11 @@ def _ratio(objective: Objective, stream: Stream) -> Estimate | None:
     method = "exact one-sided bounds (Clopper-Pearson)"
     if not plain:
         method = f"exact one-sided bounds by loss event, {sample.burst:.3g} packets an event on average at most"
-    return Estimate(sample.ratio, sample.low, sample.high, objective.confidence, sample.n, "ratio", method)
+    low, lost = sample.low, stream.summary.lost
+    if objective.metric == "loss_ratio" and objective.direction is not Direction.ROUND_TRIP and lost:
+        low = min(low, ratio_lower(max(found.bad - lost, 0), found.n, objective.confidence))
+        method += f"; {UNDIRECTED}, in the low end not at all"
+    return Estimate(sample.ratio, low, sample.high, objective.confidence, sample.n, "ratio", method)
 
 
 def _quantile(objective: Objective, stream: Stream, found: Histogram, q: float) -> Estimate:

@@ -188,9 +188,11 @@ class TwampLight:
         blind: bool = False,
         first: int = 0,
         fixed: bytes = b"",
+        noise: bool = False,
     ) -> None:
         self.stateful, self.ptp, self.deaf_to, self.mute_on, self.longest = stateful, ptp, deaf_to, mute_on, longest
         self.first, self.fixed = first, fixed  # all its stamps
+        self.noise = noise  # echoes numbers that were never sent
         self.blind = blind  # leaves T2 zero
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -238,6 +240,8 @@ class TwampLight:
             ttl = ancillary[0][2][0]
             error = b"\xc1\x05" if self.ptp else b"\x81\x05"
             reply = sequence + self.stamp() + error + bytes(2) + received + request[:14] + bytes(2) + bytes([ttl])
+            if self.noise:
+                reply = reply[:24] + b"\x70\0\0\0" + reply[28:]
             self.socket.sendto((reply + os.urandom(9000))[: min(len(request), self.longest)], sender)
 
 
@@ -390,6 +394,18 @@ def test_stamps_that_cannot_be_give_no_delay_of_one_direction() -> None:
     assert found.stamp is not None
     summary = found.stamp.summary
     assert (summary.received, summary.round_trip_delay.n, summary.forward_delay.n) == (200, 200, 0)
+
+
+@pytest.mark.loopback
+def test_packets_that_are_no_reply_are_said_beside_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "SILENCE_NS", 50_000_000)
+    with TwampLight(noise=True) as far:
+        found = measured(far.port, timeout_ns=300_000_000)
+    assert found.fault is not None
+    count = len(far.lengths)
+    assert found.fault.message.endswith(f"{count:,} packets came back that are no STAMP reply of this session")
+    assert found.stamp is not None
+    assert found.stamp.summary.sent == 0
 
 
 @pytest.mark.loopback

@@ -11,6 +11,7 @@ from linkqual import rules
 from linkqual.model import Conditions, Direction, EndConditions, Finding, Link, Objective, Outcome, Plan
 from linkqual.plan import PlanOptions
 from linkqual.records import ABSENT, Fate
+from linkqual.reports import wording
 from linkqual.rules.ledger import Address, ledger
 
 from ..scenarios.streams import FORWARD, MS, REVERSE, ROUND_TRIP, Truth, load, records, spread, stamp, summary
@@ -53,6 +54,20 @@ def test_what_it_numbered_and_never_came_back_may_lie_in_its_own_queue(far_end: 
 def test_a_line_that_loses_nothing_passes_in_both_directions(far_end: str) -> None:
     for way in Direction:
         assert judged(Truth(PACKETS), LOSS[way], far_end).outcome is Outcome.PASS
+
+
+def test_losses_without_a_direction_are_the_most_each_can_have_and_none_at_least() -> None:
+    truth = Truth(PACKETS, lost_forward=spread(100, PACKETS))
+    for way in (FORWARD, REVERSE):
+        found = judged(truth, LOSS[way], "stateless")
+        assert found.estimate is not None
+        assert (found.estimate.low, found.estimate.value) == (0, 0.025)
+        assert wording.value_words(found) == "≤ 2.5 %"
+        assert wording.interval_words(found.estimate).startswith("≤ ")
+    assert wording.value_words(judged(truth, LOSS[FORWARD], "stateful")) == "2.5 %"
+    both = judged(truth, LOSS[ROUND_TRIP], "stateless").estimate
+    assert both is not None
+    assert (both.low or 0) > 0
 
 
 @pytest.mark.parametrize("metric", ["reordered_ratio", "duplicate_ratio"])
