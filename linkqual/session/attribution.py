@@ -63,7 +63,7 @@ FIRST_SEQ = (
 _SETTLED_ROWS = 256  # later rows after which a reply is taken to be no more overtaken on the way there
 _MOST_HELD = 1 << 20  # rows without a reply; those of a longer outage stay without a direction
 _RUN = 8  # replies in a row that must agree: a single one may have been under way for long
-_OVERTAKEN = 256, 1 << 16  # places a run of replies may be put back by packets that overtook it: least and most allowed
+_OVERTAKEN = 32, 1 << 16  # places a run of replies may be put back by packets that overtook it: least and most allowed
 _LOW_32 = 0xFFFF_FFFF
 
 

@@ -141,6 +141,14 @@ def test_a_counter_that_begins_anew_gives_losses_no_direction_from_then_on(first
     assert not len(tail)
 
 
+@pytest.mark.parametrize("at", [60, 300, 3000])
+def test_a_counter_begun_anew_lays_no_reverse_loss_on_the_way_there(at: int) -> None:
+    replies = {seq: seq for seq in range(at)} | {seq: seq - at for seq in range(at, 8000) if seq % 97}
+    done, _, numbers = through(table(8000, replies), list(range(0, 8000, 130)))
+    assert numbers.kind == RESTARTED
+    assert counts(done)[:2] == (0, 0)
+
+
 def test_one_packet_long_under_way_is_no_counter_begun_anew() -> None:
     order = [0, *range(2, 5000), 1, *range(5000, 6000)]
     done, _, numbers = through(table(6000, far_end(order, [True] * 6000)), list(range(0, 6000, 250)))
