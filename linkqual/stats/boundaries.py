@@ -13,6 +13,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.stats.beta import beta_quantile
+
 Floats = npt.NDArray[np.float64]
 
 BETTER = 0.1  # the better line, as a multiple of the limit
@@ -35,9 +37,7 @@ def mean_event_upper(events: npt.ArrayLike, bad: npt.ArrayLike, assumed: float =
     taken = np.maximum(assumed, b / np.maximum(e, 1))
     if not np.any(b) or (assumed == 1 and np.all(b == e)):
         return np.asarray(taken, np.float64)
-    from scipy.special import betaincinv
-
-    bound = 1 / betaincinv(np.maximum(e, 1), b - e + 1, 1 - BURST_CONFIDENCE)
+    bound = 1 / beta_quantile(np.maximum(e, 1), b - e + 1, 1 - BURST_CONFIDENCE)
     many = (e >= ENOUGH_EVENTS) & (b > e)
     return np.asarray(np.where(many, bound, np.where(e > 0, np.minimum(taken, bound), taken)), np.float64)
 
@@ -47,9 +47,7 @@ def mean_event_lower(events: npt.ArrayLike, bad: npt.ArrayLike) -> Floats:
     e, b = np.broadcast_arrays(np.asarray(events, np.float64), np.asarray(bad, np.float64))
     if not np.any((e >= ENOUGH_EVENTS) & (b > e)):
         return np.ones(e.shape)
-    from scipy.special import betaincinv
-
-    bound = 1 / betaincinv(e + 1, np.maximum(b - e, 1), BURST_CONFIDENCE)
+    bound = 1 / beta_quantile(e + 1, np.maximum(b - e, 1), BURST_CONFIDENCE)
     return np.asarray(np.where((e >= ENOUGH_EVENTS) & (b > e), np.maximum(bound, 1), 1), np.float64)
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from scipy import special
 
 from linkqual.model import Histogram
+from linkqual.stats.beta import beta_quantile
 from linkqual.stats.histogram import edges_at_rank
 
 EXACT_SUM_LIMIT = 300  # bad trials up to which `trials_to_prove` adds the binomial terms in decimal arithmetic
@@ -37,7 +38,7 @@ def ratio_upper(k: float, n: float, confidence: float = 0.95) -> float:
         return 1.0
     if k == 0:
         return -math.expm1(math.log1p(-confidence) / n)
-    return float(special.betaincinv(k + 1, n - k, confidence))
+    return float(beta_quantile(k + 1, n - k, confidence))
 
 
 def ratio_lower(k: float, n: float, confidence: float = 0.95) -> float:
@@ -47,7 +48,7 @@ def ratio_lower(k: float, n: float, confidence: float = 0.95) -> float:
         return 0.0
     if k == n:
         return math.exp(math.log1p(-confidence) / n)
-    return float(special.betaincinv(k, n - k + 1, 1 - confidence))
+    return float(beta_quantile(k, n - k + 1, 1 - confidence))
 
 
 def ratio_interval(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
