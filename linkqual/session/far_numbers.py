@@ -36,15 +36,16 @@ class FarNumbers:
         self.next = max(self.next, int(far.max()) + 1)
         return far
 
-    def note_follow_ups(self, replies: Replies, instants: Longs) -> None:
-        """Keep what replies tell of earlier ones; `instants`: theirs, row 2 the Follow-Up's."""
+    def note_follow_ups(self, replies: Replies, instants: Longs) -> tuple[Longs, Longs] | None:
+        """Keep what replies tell of earlier ones, and return it: (their numbers, TX stamps); `instants`: theirs, row 2 the Follow-Up's."""
         told = replies.follow_ups()
         if not told.any():
-            return
+            return None
         far, sent = self.unwrap(replies.rows["follow_up_sequence"]), instants[2]
         if not told.all():
             far, sent = far[told], sent[told]
         self._ring.note_follow_ups(far, sent)
+        return far, sent
 
     def apply_follow_ups(self, records: Records) -> None:
         """Replace T3 by the far end's kernel TX stamp of that very reply where it came."""

@@ -189,8 +189,7 @@ class SenderSession:
         valid = stamp.is_valid_reply(replies.rows, self.settings.ssid)
         open_ = valid & (back <= self.pending)
         if not open_.all():
-            others = replies.pick(~open_)
-            self._strays.count(valid[~open_], back[~open_], self._held(others))
+            self._count_strays(replies.pick(~open_), valid[~open_], back[~open_])
             if not open_.any():
                 return
             replies, back = replies.pick(open_), back[open_]
@@ -202,7 +201,7 @@ class SenderSession:
         if not self.settings.far_kernel:
             for row, name in enumerate(("receive_timestamp", "timestamp")):
                 instants[row][replies.rows[name] == 0] = ABSENT  # a reflector that does not stamp
-        self._far.note_follow_ups(replies, instants)
+        self._note_follow_ups(replies, instants)
         new = self._first_in_time(seqs, replies, instants, utc_ns, now_ns)
         self._heard = max(self._heard, int(seqs.max()) + 1)
         if self._tails is not None:
@@ -211,13 +210,24 @@ class SenderSession:
             self._fill(seqs, replies, instants, far, now_ns)
         else:
             self._fill(seqs[new], replies.pick(new), instants[:, new], far[new], now_ns)
-            self._strays.count_copies(seqs[~new], far[~new], self._held(replies.pick(~new)))
+            self._strays.count_copies(seqs[~new], far[~new], self._over_ns(replies.pick(~new)), instants[1][~new])
 
-    def _held(self, replies: Replies) -> Mask:
-        """Which the line brought back in time: what made them late is the time they lay at the far end."""
+    def _count_strays(self, replies: Replies, valid: Mask, back: Longs) -> None:
+        instants, far = replies.instants(), self._far.unwrap(replies.rows["sequence"])
+        self._strays.count(valid, back, far, self._over_ns(replies), instants[1])
+        if valid.any():
+            self._note_follow_ups(replies.pick(valid), instants[:, valid])
+
+    def _note_follow_ups(self, replies: Replies, instants: Longs) -> None:
+        told = self._far.note_follow_ups(replies, instants)
+        if told is not None and self.settings.far_kernel:
+            self._strays.followed(*told)
+
+    def _over_ns(self, replies: Replies) -> Longs:
+        """By how much the line exceeded the timeout: the time they lay at the far end is not the line's."""
         if not self.settings.far_kernel:  # the stamps of other reflectors may say anything
-            return np.zeros(len(replies.packets), np.bool_)
-        return np.asarray(replies.line_ns() <= self.settings.timeout_ns)
+            return np.full(len(replies.packets), NS_PER_S)
+        return replies.line_ns() - self.settings.timeout_ns
 
     def _read(self, came: Replies | None, count: int) -> Replies | None:
         """Those of `count` packets whose fields may be looked at; None: there is none."""

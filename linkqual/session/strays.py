@@ -12,6 +12,7 @@ from linkqual.session.ring import Ring
 
 _RECEIVED = int(Fate.RECEIVED)  # an IntEnum is slow in a loop
 _MOST_COPIES = 255
+_MOST_WAITING = 4096  # late replies whose own TX stamp may still be told
 
 Longs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -40,32 +41,57 @@ class Strays:
     def __init__(self, ring: Ring, counters: SenderCounters, first_seq: int) -> None:
         self._ring, self.counters, self._first_seq = ring, counters, first_seq
         self._copies: dict[int, set[int]] = {}  # seq -> far_seq of its further replies
+        self._waiting: dict[
+            int, int
+        ] = {}  # far_seq of late replies -> when they must have left for the line to be in time
 
-    def count(self, valid: Mask, back: Longs, held: Mask) -> None:
-        """Replies that are not to a packet in flight; `back`: 1 for the packet sent last, `valid`: of this session."""
+    def count(self, valid: Mask, back: Longs, fars: Longs, over: Longs, answered: Longs) -> None:
+        """Replies that are not to a packet in flight; `back`: 1 for the packet sent last, `valid`: of this session.
+
+        `over`, `answered`: see `_late`.
+        """
         self.counters.malformed += int((~valid).sum())
-        for distance, kept in zip(back[valid].tolist(), held[valid].tolist(), strict=True):
+        told = (column[valid].tolist() for column in (back, fars, over, answered))
+        for distance, far, excess, t3 in zip(*told, strict=True):
             if distance > self._ring.next - self._first_seq:
                 self.counters.unknown += 1
             elif self._ring.was_heard(self._ring.next - distance):
                 self.counters.late_copies += 1
             else:
-                self._late(kept)
+                self._late(far, excess, t3)
 
-    def _late(self, held: bool) -> None:
+    def _late(self, far: int, over_ns: int, answered_ns: int) -> None:
+        """By `over_ns` beyond the timeout, its stay at the far end (until T3, `answered_ns`) taken out.
+
+        The T3 in a reply is from before it was let go: its own TX stamp, told later, may show that it stayed longer.
+        """
         self.counters.late += 1
-        self.counters.held += held
+        if over_ns <= 0:
+            self.counters.held += 1
+            return
+        self._waiting[far] = answered_ns + over_ns
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
 
-    def count_copies(self, seqs: Longs, fars: Longs, held: Mask) -> None:
+    def followed(self, fars: Longs, sent_ns: Longs) -> None:
+        """TX stamps of replies: late ones that left so late were kept by the far end."""
+        if not self._waiting:
+            return
+        for far, left in zip(fars.tolist(), sent_ns.tolist(), strict=True):
+            enough = self._waiting.pop(far, None)
+            self.counters.held += enough is not None and left >= enough
+
+    def count_copies(self, seqs: Longs, fars: Longs, over: Longs, answered: Longs) -> None:
         """Further or late replies to packets in flight.
 
         Same far_seq: copied on the way back; another: copied on the way there, and answered twice by the far end.
         """
         column = self._ring.columns
-        for seq, far, kept in zip(seqs.tolist(), fars.tolist(), held.tolist(), strict=True):
+        told = (each.tolist() for each in (seqs, fars, over, answered))
+        for seq, far, excess, t3 in zip(*told, strict=True):
             row = self._ring.row(seq)
             if column["fate"][row] != _RECEIVED:
-                self._late(kept)
+                self._late(far, excess, t3)
                 continue
             known = self._copies.setdefault(seq, {int(column["far_seq"][row])})
             way = "reverse_copies" if far in known else "forward_copies"

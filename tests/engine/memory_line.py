@@ -11,7 +11,7 @@ import numpy as np
 from linkqual.records import ABSENT, Records
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
 from linkqual.session.sender import SenderSession, SenderSettings
-from linkqual.wire.stamp import request_template, sender_rows
+from linkqual.wire.stamp import reflector_rows, request_template, sender_rows
 from linkqual.wire.timestamp import ErrorEstimate, ntp_from_ns
 
 MS = 1_000_000
@@ -46,6 +46,7 @@ class MemoryLine:
     packet_bytes: int = 64
     settle_every_ns: int = 5 * MS
     residence: Callable[[int], int] = lambda _seq: 0  # how long the far end leaves packet seq in its buffer
+    stalled: Callable[[int], int] = lambda _seq: 0  # how long the far end keeps the reply to packet seq after its T3
     utc_step: tuple[int, int] | None = None  # (from this monotonic instant on, by this much) of the near clock
     sender: SenderSession = field(init=False)
     reflector: ReflectorSession = field(init=False)
@@ -120,6 +121,10 @@ class MemoryLine:
 
     def _happen(self) -> None:
         _, _, kind, data, back, held = heapq.heappop(self._events)
+        if kind == "left":
+            stamp = UTC + self.now + FAR_AHEAD + TX_DELAY
+            self.reflector.transmitted(np.array([int.from_bytes(data, "big")]), np.array([stamp]))
+            return
         packet = np.frombuffer(data, np.uint8).copy()[None]
         one = np.ones(1, np.uint8)
         if kind == "reply":
@@ -128,9 +133,10 @@ class MemoryLine:
         far_now = UTC + self.now + FAR_AHEAD
         assert admitted(self.reflector, packet, self.now, far_now - held).all()
         number = answer(self.reflector, packet, far_now, far_now - held)
-        self.reflector.transmitted(np.array([number]), np.array([far_now + TX_DELAY]))
+        stalled = self.stalled(int(reflector_rows(packet)["sender_sequence"][0]))
+        self._later(stalled, "left", number.to_bytes(8, "big"))
         for delay in back:
-            self._later(delay, "reply", packet.tobytes())
+            self._later(stalled + delay, "reply", packet.tobytes())
 
 
 def admitted(reflector: ReflectorSession, packets: np.ndarray, now: int = 0, received_ns: int = UTC) -> np.ndarray:

@@ -152,6 +152,15 @@ def test_what_the_far_end_kept_beyond_the_timeout_is_told_from_what_the_line_kep
     assert (line.sender.counters.late, line.sender.counters.held) == (50, 40)
 
 
+def test_what_the_far_end_kept_after_writing_its_stamp_is_told_by_the_follow_up() -> None:
+    """Five replies were let go half a second after their T3: only their own TX stamps, told later, show it."""
+    slow = treatments({seq: Treatment(there=(500 * MS,)) for seq in range(300, 310)})
+    line = MemoryLine(slow, stalled=lambda seq: 500 * MS if 100 <= seq < 105 else 0)
+    records = line.run(1000)
+    assert (records["fate"] == Fate.LOST).sum() == 15
+    assert (line.sender.counters.late, line.sender.counters.held) == (15, 5)
+
+
 def test_a_host_that_was_slow_to_send_is_no_loss_of_the_line() -> None:
     """A packet was filled in at 0 and left at 90 ms; its reply came 90 ms later, within the timeout of 100."""
     for left, late in ((90 * MS, 0), (70 * MS, 1), (0, 1)):
