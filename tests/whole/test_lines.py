@@ -125,7 +125,7 @@ def test_loss_is_laid_to_the_right_direction(forward: str, reverse: str, bad: st
 
 @pytest.mark.parametrize("name", ["slow-reverse", "policed"])
 def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
-    told = run(tmp_path, "--line", name, "--only", "throughput", "--streams", "4", "--duration", "2s")
+    told = run(tmp_path, "--line", name, "--only", "throughput", "--streams", "4", "--duration", "4s")
     expected = read.line(name).expect.goodput_bps
     for taken in told.of("throughput"):
         assert taken["fault"] is None, taken["fault"]
@@ -139,12 +139,9 @@ def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
 
 
 def quick(folder: Path) -> str:
-    """The training profile, proven sooner: other quantiles, and three times the loss, need a third of packets and seconds."""
-    text = profiles.text("training")
-    sooner = {"limit: 1e-5": "limit: 3e-5", "statistic: p99.9": "statistic: p99", "statistic: p10": "statistic: p90"}
-    for was, now in (sooner | {"block: 24 s": "block: 4 s"}).items():
-        assert was in text
-        text = text.replace(was, now)
+    """The training profile with a median in place of the slow tenth: five good seconds prove it instead of 32."""
+    text = profiles.text("training").replace("statistic: p10", "statistic: p50").replace("block: 24 s", "block: 8 s")
+    assert "p50" in text
     (folder / "quick.yaml").write_text(text)
     return str(folder / "quick.yaml")
 
