@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import select
-import socket
 import struct
-import threading
 
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from linkqual.net.sender import Sender, SenderConfig
 from linkqual.stats.histogram import quantile
 from linkqual.stats.summary import Summarizer
 from linkqual.wire.timestamp import ns_column
+from tests.engine.relay import Relay
 
 pytestmark = pytest.mark.loopback
 
@@ -22,42 +20,18 @@ MS = 1_000_000
 STAMPS = (4, 16, 52)  # T3, T2 and the T3 of an earlier reply (Follow-Up Telemetry) in a reply of 64 octets, NTP format
 
 
-class Set:
-    """A relay by which the reflector's clock seems set by `step_ns` at the moment `after` packets have passed."""
+class Set(Relay):
+    """Makes the reflector's clock seem set by `step_ns` at the moment `after` packets have passed."""
 
     def __init__(self, port: int, step_ns: int, after: int) -> None:
-        self.near, self.far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
-        self.near.bind(("127.0.0.1", 0))
-        self.far.connect(("127.0.0.1", port))
-        self.port, self.step, self.after = self.near.getsockname()[1], (step_ns << 32) // 10**9, after
+        super().__init__(port)
+        self.step, self.after = (step_ns << 32) // 10**9, after
         self.moment = 0  # NTP, of the far end
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self.pass_on, daemon=True)
 
-    def __enter__(self) -> Set:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.ending.set()
-        self.thread.join()
-        self.near.close()
-        self.far.close()
-
-    def pass_on(self) -> None:
-        sender, passed = None, 0
-        while not self.ending.is_set():
-            for one in select.select([self.near, self.far], [], [], 0.05)[0]:
-                data, peer = one.recvfrom(9000)
-                if one is self.near:
-                    sender, passed = peer, passed + 1
-                    self.far.send(data)
-                elif sender is not None:
-                    self.near.sendto(self.shifted(bytearray(data), passed), sender)
-
-    def shifted(self, reply: bytearray, passed: int) -> bytes:
+    def reply(self, data: bytes, number: int) -> bytes:
+        reply = bytearray(data)
         (received,) = struct.unpack_from(">Q", reply, 16)
-        if passed >= self.after and not self.moment:
+        if number >= self.after and not self.moment:
             self.moment = received
         for at in STAMPS:
             (instant,) = struct.unpack_from(">Q", reply, at)

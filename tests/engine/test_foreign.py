@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import struct
 import threading
@@ -26,6 +25,7 @@ from linkqual.records import ABSENT, Fate, Records, empty_records
 from linkqual.session import attribution
 from linkqual.session.attribution import FIRST_SEQ, RESTARTED, STATEFUL, STATELESS, UNTOLD, Numbers
 from linkqual.session.mix import Mix
+from tests.engine.relay import Relay
 
 
 def far_end(order: list[int], answered: list[bool], first: int = 0) -> dict[int, int]:
@@ -260,37 +260,18 @@ def measured(port: int, packets: int = 300, key: bytes = b"", **params: Any) -> 
     return stamp_probe.measure(step, Bench("127.0.0.1", "127.0.0.1", reflector=Foreign(port, key)))
 
 
-class Relay:
-    """Passes packets between one sender and a reflector, but for the how many-th of either way it is told to lose."""
+class Lossy(Relay):
+    """Loses the how many-th packets of either way that it is told to."""
 
     def __init__(self, port: int, deaf_to: frozenset[int], mute_on: frozenset[int]) -> None:
-        self.near, self.far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
-        self.near.bind(("127.0.0.1", 0))
-        self.far.connect(("127.0.0.1", port))
-        self.port, self.lose = self.near.getsockname()[1], (deaf_to, mute_on)
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self.pass_on, daemon=True)
+        super().__init__(port)
+        self.deaf_to, self.mute_on = deaf_to, mute_on
 
-    def __enter__(self) -> Relay:
-        self.thread.start()
-        return self
+    def request(self, data: bytes, number: int) -> bytes | None:
+        return None if number in self.deaf_to else data
 
-    def __exit__(self, *_: object) -> None:
-        self.ending.set()
-        self.thread.join()
-        self.near.close()
-        self.far.close()
-
-    def pass_on(self) -> None:
-        counts, sender = [0, 0], None
-        while not self.ending.is_set():
-            for one in select.select([self.near, self.far], [], [], 0.05)[0]:
-                way = one is self.far
-                data, peer = one.recvfrom(9000)
-                sender = sender if way else peer
-                number, counts[way] = counts[way], counts[way] + 1
-                if number not in self.lose[way]:
-                    self.near.sendto(data, sender) if way else self.far.send(data)
+    def reply(self, data: bytes, number: int) -> bytes | None:
+        return None if number in self.mute_on else data
 
 
 THERE, BACK = frozenset({10, 11, 12, 100, 250}), frozenset({30, 200, 201, 299})
@@ -355,7 +336,7 @@ def test_our_own_reflector_without_state_tells_directions_by_direct_measurement_
 ) -> None:
     config = ReflectorConfig("127.0.0.1", "127.0.0.1", ssid=None, stateless=True, foreign=True, key=key.hex())
     back = frozenset({20, 150, 151, 270})  # of the replies, which are fewer by what was lost on the way there
-    with Reflector.start(config) as ours, Relay(ours.port, THERE, back) as way:
+    with Reflector.start(config) as ours, Lossy(ours.port, THERE, back) as way:
         found = measured(way.port, key=key, packet_bytes=packet_bytes)
     assert found.stamp is not None
     summary = found.stamp.summary
