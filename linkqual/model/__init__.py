@@ -1,0 +1,110 @@
+"""The central types: what is asked, what was measured, what follows from it. Frozen, slotted, no behaviour beyond arithmetic.
+
+Units are in the names: `_ns` integer nanoseconds, `_bps` bits per second, `_bytes` bytes; instants are UTC nanoseconds of the
+end that stamped them. `None` means "did not happen" or "not known"; zero is a measured value. Floor 0, pure, standard library
+only, so that `--help` never pays for numpy. Each file holds one theme; everything is imported from here.
+"""
+
+from __future__ import annotations
+
+from linkqual.model.asking import (
+    SCHEMA,
+    Direction,
+    Json,
+    Link,
+    Objective,
+    Outcome,
+    Plan,
+    Profile,
+    Relation,
+    Rule,
+    Step,
+    family_size,
+)
+from linkqual.model.bursts import BurstsResult
+from linkqual.model.conditions import ClockState, Conditions, EndConditions, Fault, HostFloor
+from linkqual.model.load import FlowsResult, LoadCount
+from linkqual.model.packets import Burst, ClockStep, Edge, Histogram, LossEvent, Pacing, Segment, Slice, Summary, Tally
+from linkqual.model.probes import (
+    Decision,
+    Hop,
+    MarkingResult,
+    MarkingRow,
+    MarkingTrace,
+    PathResult,
+    PingResult,
+    StampResult,
+    Trace,
+)
+from linkqual.model.services import SearchResult, Service, ServicesResult, ServiceStep
+from linkqual.model.tcp import ThroughputResult
+from linkqual.model.trains import Train, TrainsResult
+from linkqual.model.verdicts import (
+    SEVERITY,
+    Diagnosis,
+    Estimate,
+    Finding,
+    Measurement,
+    Note,
+    Qualification,
+    Verdict,
+    worst,
+)
+
+__all__ = [
+    "SCHEMA",
+    "SEVERITY",
+    "Burst",
+    "BurstsResult",
+    "ClockState",
+    "ClockStep",
+    "Conditions",
+    "Decision",
+    "Diagnosis",
+    "Direction",
+    "Edge",
+    "EndConditions",
+    "Estimate",
+    "Fault",
+    "Finding",
+    "FlowsResult",
+    "Histogram",
+    "Hop",
+    "HostFloor",
+    "Json",
+    "Link",
+    "LoadCount",
+    "LossEvent",
+    "MarkingResult",
+    "MarkingRow",
+    "MarkingTrace",
+    "Measurement",
+    "Note",
+    "Objective",
+    "Outcome",
+    "Pacing",
+    "PathResult",
+    "PingResult",
+    "Plan",
+    "Profile",
+    "Qualification",
+    "Relation",
+    "Rule",
+    "SearchResult",
+    "Segment",
+    "Service",
+    "ServiceStep",
+    "ServicesResult",
+    "Slice",
+    "StampResult",
+    "Step",
+    "Summary",
+    "Tally",
+    "ThroughputResult",
+    "Trace",
+    "Train",
+    "TrainsResult",
+    "Verdict",
+    "family_size",
+    "worst",
+]
