@@ -10,6 +10,7 @@
       rtt_budget: 12 ms
       near: Shanghai            # the end where the command is typed
       far: Zhongwei
+      in_service: true          # others' traffic is on it now: loads are asked about first, and searches for its limit refused
 
 Floor 2, pure: the caller reads the file.
 """
@@ -22,10 +23,10 @@ from typing import Any
 
 from linkqual.errors import InputError
 from linkqual.model import Link
-from linkqual.settings import Complaints, Section, choice, read_tree, text
+from linkqual.settings import Complaints, Section, boolean, choice, read_tree, text
 from linkqual.units import parse_duration_ns, parse_rate_bps, parse_size_bytes
 
-HINT = "a link file holds one key, 'link:', with name, vendor, cir, mtu, rtt_budget, near and far below it"
+HINT = "a link file holds one key, 'link:', with name, vendor, cir, mtu, rtt_budget, near, far and in_service below it"
 MAX_NAME = 200
 
 
@@ -67,6 +68,7 @@ READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "rtt_budget": ("rtt_budget_ns", _budget),
     "near": ("near", _words),
     "far": ("far", _words),
+    "in_service": ("in_service", boolean),
 }
 
 

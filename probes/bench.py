@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from linkqual.errors import InputError, LinkqualError, PeerError
-from linkqual.model import Fault, HostFloor, Link, Objective
+from linkqual.model import Fault, HostFloor, Link, Objective, Step
+from linkqual.units import NS_PER_S
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
     from linkqual.records import Records
+
+
+_LOOK_NS = NS_PER_S // 10
 
 
 def fault_of(error: LinkqualError, kind: str = "host") -> Fault:
@@ -22,6 +27,25 @@ def fault_of(error: LinkqualError, kind: str = "host") -> Fault:
     elif isinstance(error, InputError):  # an answer that is none
         kind = "damaged-output"
     return Fault(kind, error.message, error.hint)
+
+
+def duty_of(step: Step) -> float:
+    """The share of the time a load may last, 0 to 1; 1: no rests between its pulses."""
+    return float(step.params.get("duty", 1.0))
+
+
+def rest(bench: Bench, loaded_ns: int, duty: float) -> bool:
+    """Silence after a load of `loaded_ns`, so long that both together keep the share `duty` (0 to 1) of load.
+
+    False when the run is to end or the far end is gone; looked at ten times a second.
+    """
+    until = time.monotonic_ns() + (round(loaded_ns * (1 / duty - 1)) if 0 < duty < 1 else 0)
+    while not bench.interrupted() and not (bench.control and bench.control.lost()):
+        left = until - time.monotonic_ns()
+        if left <= 0:
+            return True
+        time.sleep(min(left, _LOOK_NS) / NS_PER_S)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Link:
     rtt_budget_ns: int | None = None
     near: str | None = None  # names of the two ends, for people
     far: str | None = None
+    in_service: bool | None = None  # others' traffic is on it now; None: nobody said
 
     def contracted_bps(self, direction: Direction) -> int | None:
         """The contracted rate of one direction; the reverse is as the forward one unless given."""
