@@ -21,8 +21,9 @@ from itertools import pairwise
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
-from linkqual.plan.steps import Builder, shorten
+from linkqual.plan.steps import Builder
 from linkqual.plan.text import as_json, describe
+from linkqual.plan.throughput import shorten
 from linkqual.profile.limits import NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 from linkqual.units import format_size
