@@ -59,6 +59,7 @@ class Link:
     near: str | None = None  # names of the two ends, for people
     far: str | None = None
     in_service: bool | None = None  # others' traffic is on it now; None: nobody said
+    encapsulation: tuple[str, ...] = ()  # what the line wraps packets in: names of `stats.overhead`
 
     def contracted_bps(self, direction: Direction) -> int | None:
         """The contracted rate of one direction; the reverse is as the forward one unless given."""

@@ -82,6 +82,8 @@ class Diagnosis:
     evidence: tuple[tuple[str, str], ...] = ()  # (what was looked at, what it showed)
     against: tuple[tuple[str, str], ...] = ()  # causes that were looked for and do not fit, each with why
     decide: str = ""  # what to do next, or what would settle it
+    because: str = ""  # why the confidence is what it is
+    subject: str = "line"  # what falls short: the "line" (however many flows), or one "flow" where many carry more
 
 
 @dataclass(frozen=True, slots=True)
