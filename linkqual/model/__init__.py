@@ -18,6 +18,7 @@ from linkqual.model.asking import (
     Profile,
     Relation,
     Rule,
+    Service,
     Step,
     family_size,
 )
@@ -36,7 +37,7 @@ from linkqual.model.probes import (
     StampResult,
     Trace,
 )
-from linkqual.model.services import SearchResult, Service, ServicesResult, ServiceStep
+from linkqual.model.services import FoundRate, SearchResult, ServicesResult, ServiceStep
 from linkqual.model.tcp import ThroughputResult
 from linkqual.model.trains import Train, TrainsResult
 from linkqual.model.verdicts import (
@@ -68,6 +69,7 @@ __all__ = [
     "Fault",
     "Finding",
     "FlowsResult",
+    "FoundRate",
     "Histogram",
     "Hop",
     "HostFloor",

@@ -46,6 +46,29 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Service:
+    """One service as contracted, with its acceptance criteria. None: not agreed, so measured and not judged."""
+
+    name: str
+    cir_bps: int  # near -> far, as `counts` counts
+    cir_reverse_bps: int | None = None  # far -> near; None: as cir_bps
+    eir_bps: int = 0  # each way
+    counts: str = "l1"  # l1, l2 or l3, as `Link.rate_counts`
+    sizes: tuple[tuple[int, int], ...] = ()  # (bytes of an IP packet, weight); empty: the line's MTU
+    dscp: int = 0
+    flr: float | None = None  # frame loss ratio
+    ftd_ns: int | None = None  # frame transfer delay, one way
+    fdv_ns: int | None = None  # frame delay variation, one way
+    availability: float | None = None  # ratio, of the performance test
+
+    def committed_bps(self, direction: Direction) -> int:
+        """The CIR of one direction; the reverse is as the forward one unless given."""
+        if direction is Direction.REVERSE and self.cir_reverse_bps is not None:
+            return self.cir_reverse_bps
+        return self.cir_bps
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """The line under test as contracted. Every field but the name may be unknown (None)."""
 
@@ -59,6 +82,7 @@ class Link:
     near: str | None = None  # names of the two ends, for people
     far: str | None = None
     in_service: bool | None = None  # others' traffic is on it now; None: nobody said
+    services: tuple[Service, ...] = ()  # contracted on it; none: the line itself at its CIR
     encapsulation: tuple[str, ...] = ()  # what the line wraps packets in: names of `stats.overhead`
 
     def contracted_bps(self, direction: Direction) -> int | None:
