@@ -11,6 +11,7 @@
       near: Shanghai            # the end where the command is typed
       far: Zhongwei
       in_service: true          # others' traffic is on it now: loads are asked about first, and searches for its limit refused
+      encapsulation: macsec     # what the line wraps packets in (a list, innermost first): names of `stats.overhead.KINDS`
 
 Floor 2, pure: the caller reads the file.
 """
@@ -24,9 +25,10 @@ from typing import Any
 from linkqual.errors import InputError
 from linkqual.model import Link
 from linkqual.settings import Complaints, Section, boolean, choice, read_tree, text
+from linkqual.stats.overhead import KINDS
 from linkqual.units import parse_duration_ns, parse_rate_bps, parse_size_bytes
 
-HINT = "a link file holds one key, 'link:', with name, vendor, cir, mtu, rtt_budget, near, far and in_service below it"
+HINT = "a link file holds one key, 'link:', with name, vendor, cir, mtu, rtt_budget, near, far, in_service and encapsulation below it"
 MAX_NAME = 200
 
 
@@ -84,6 +86,8 @@ def parse(source: str, name: str) -> Link:
         for key, (field, read) in READERS.items():
             if section.has(key):
                 found[field] = section.get(key, read, None)
+        if wrappings := section.get_list("encapsulation", choice(*KINDS), ()):
+            found["encapsulation"] = wrappings
         if "cir_reverse_bps" in found and "cir_bps" not in found:
             section.complain("cir_reverse", "stands without cir, the rate of the other direction", "both, or cir alone")
         section.close()
