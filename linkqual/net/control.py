@@ -1,4 +1,4 @@
-"""The near end of the control channel: a blocking TLS connection to an agent, one request at a time. Floor 3.
+"""The near end of the control channel: a blocking TLS connection to an agent, one request at a time, whoever asks. Floor 3.
 
 TLS 1.3 only. Before anything else the agent's certificate is compared with the pin, where one is known; then both ends prove
 that they know the token (`wire.pairing.proof`), so that neither a wrong agent nor somebody in the middle is ever believed.
@@ -20,6 +20,7 @@ import hashlib
 import secrets
 import socket
 import ssl
+import threading
 import time
 from types import TracebackType
 
@@ -43,6 +44,7 @@ from linkqual.wire.pairing import Peer, proof, same
 __all__ = ["Control", "Peer"]
 
 CALL_TIMEOUT_S = 15.0
+GOODBYE_S = 1.0
 TIMEOUTS_S = {
     "trace": 180.0,
     "calibrate": 60.0,
@@ -56,7 +58,11 @@ _PAIR = "paste the pairing line the agent printed when it started"
 
 
 class Control:
-    """One session with an agent. Not for several threads; use it in a `with` statement or call `close`."""
+    """One session with an agent; use it in a `with` statement or call `close`.
+
+    Several threads may call: a request waits until the one before is answered. The lock is one that its own thread may take
+    again, since an interrupt may call `close` in the middle of a request.
+    """
 
     def __init__(self, peer: Peer, connection: ssl.SSLSocket) -> None:
         self.peer = peer
@@ -68,6 +74,7 @@ class Control:
         self._received = bytearray()
         self._next = 0
         self._lost = ""  # how the connection ended
+        self._asking = threading.RLock()
 
     @property
     def seen_as(self) -> str:
@@ -89,16 +96,23 @@ class Control:
 
     def call(self, name: str, timeout_s: float | None = None, **args: Json) -> dict[str, Json]:
         """Ask and wait for the answer. A refusal, a broken connection or an overdue answer is a PeerError."""
+        patience = TIMEOUTS_S.get(name, CALL_TIMEOUT_S) if timeout_s is None else timeout_s
+        with self._asking:
+            answer = self._call(name, patience, args)
+        if isinstance(answer, Refusal):
+            raise PeerError(f"{self.peer.name}: {answer.message}", answer.hint, kind=answer.kind)
+        return answer.result
+
+    def _call(self, name: str, patience: float, args: dict[str, Json]) -> Answer | Refusal:
         if self._socket is None:
             raise self._gone("the connection is closed")
-        patience = TIMEOUTS_S.get(name, CALL_TIMEOUT_S) if timeout_s is None else timeout_s
         number, self._next = self._next, self._next + 1
         frame = encode(Request(number, name, args))
         deadline = time.monotonic() + patience
         try:
             self._socket.settimeout(patience)
             self._socket.sendall(frame)
-            answer = self._answer(number, deadline)
+            return self._answer(number, deadline)
         except TimeoutError:
             self._drop("silent")
             raise self._gone(f"no answer to {name} within {patience:g} s") from None
@@ -108,12 +122,20 @@ class Control:
         except (OSError, ValueError) as error:  # ValueError: ssl on a socket another signal handler closed
             self._drop(_how(error))
             raise self._gone(_reason(error)) from None
-        if isinstance(answer, Refusal):
-            raise PeerError(f"{self.peer.name}: {answer.message}", answer.hint, kind=answer.kind)
-        return answer.result
 
     def lost(self) -> str:
-        """How the agent has gone away: "peer-lost" or "silent", "" while it has not. Looks without waiting and asks nothing."""
+        """How the agent has gone away: "peer-lost" or "silent", "" while it has not. Looks without waiting and asks nothing.
+
+        While another thread waits for an answer that one will notice, and what is known so far is told.
+        """
+        if not self._asking.acquire(blocking=False):
+            return self._lost
+        try:
+            return self._look()
+        finally:
+            self._asking.release()
+
+    def _look(self) -> str:
         if self._socket is None:
             return self._lost
         try:
@@ -131,10 +153,15 @@ class Control:
 
     def close(self) -> None:
         """Say goodbye and hang up. Never raises; the agent drops what it held for us either way."""
-        if self._socket is not None:
-            with contextlib.suppress(PeerError, WireError):
-                self.call("bye", timeout_s=1.0)
-        self._drop()
+        alone = self._asking.acquire(timeout=GOODBYE_S)
+        try:
+            if alone and self._socket is not None:
+                with contextlib.suppress(PeerError, WireError):
+                    self.call("bye", timeout_s=GOODBYE_S)
+            self._drop()
+        finally:
+            if alone:
+                self._asking.release()
 
     def __enter__(self) -> Control:
         return self
