@@ -14,16 +14,29 @@ from math import log
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator, SeedSequence, default_rng
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from linkqual.bottleneck import OVERHEAD, Bottleneck, Flags, Ints, Rate
+
+__all__ = [
+    "LOST",
+    "OVERHEAD",
+    "Bottleneck",
+    "Distribution",
+    "Flags",
+    "Impairer",
+    "Impairment",
+    "Ints",
+    "Jitter",
+    "Loss",
+    "Passage",
+    "Rate",
+    "Reordering",
+]
 
 BLOCK = 8192  # decisions drawn at once
 LOST = -1  # `Impairer.one` instead of an instant
 _NEVER = -(2**62)
-OVERHEAD = {"l1": 38, "l2": 18, "l3": 0}  # bytes a rate counts beside the IP packet: Ethernet, FCS, preamble and gap
 
 
 class Distribution(StrEnum):
@@ -103,17 +116,6 @@ class Reordering:
 
     ratio: float = 0.0
     by_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A token bucket. A shaper queues what exceeds it (up to its buffer); a policer drops it."""
-
-    bps: int
-    policer: bool = False
-    bucket_bytes: int = 16_000
-    buffer_bytes: int = 500_000
-    counts: str = "l1"  # a key of OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,46 +314,3 @@ class Impairer:
         if copied[at]:
             self.duplicated += 1
         return due + back[at], copied[at]
-
-
-class Bottleneck:
-    """A token bucket on columns. Packet i finishes virtually at F(i) = max(a(i), F(i-1)) + its serialisation, and leaves at
-    max(a(i), F(i) - bucket time); a shaper drops what would wait longer than its buffer, a policer what would wait at all.
-    """
-
-    def __init__(self, rate: Rate) -> None:
-        self.rate = rate
-        self.seen = self.dropped = 0
-        self._finish = _NEVER
-        self._bucket_ns = rate.bucket_bytes * 8 * 10**9 // rate.bps
-        self._patience_ns = 0 if rate.policer else rate.buffer_bytes * 8 * 10**9 // rate.bps
-
-    def through(self, times: Ints, ip_bytes: Ints) -> tuple[Ints, Flags]:
-        """`times` ascending, sizes of the IP packets: (when each leaves, which are lost), in the same order."""
-        lost = np.zeros(len(times), bool)
-        if len(times) == 0:
-            return times, lost
-        takes = (ip_bytes + OVERHEAD[self.rate.counts]) * (8 * 10**9) // self.rate.bps
-        before = np.cumsum(takes) - takes
-        starts = times - before
-        starts[0] = max(int(starts[0]), self._finish)
-        finish = np.maximum.accumulate(starts) + before + takes
-        if (finish - self._bucket_ns - times > self._patience_ns).any():
-            finish = self._dropping(times, takes, lost)
-        self._finish = int(finish[-1])
-        self.seen += len(times)
-        self.dropped += int(lost.sum())
-        return np.maximum(times, finish - self._bucket_ns), lost
-
-    def _dropping(self, times: Ints, takes: Ints, lost: Flags) -> Ints:
-        """Packet by packet, since a dropped packet takes no time of those behind it; marks `lost`."""
-        finish, out = self._finish, np.empty(len(times), np.int64)
-        allowed = self._bucket_ns + self._patience_ns
-        for i, (at, take) in enumerate(zip(times.tolist(), takes.tolist(), strict=True)):
-            after = max(at, finish) + take
-            if after - at > allowed:
-                lost[i] = True
-            else:
-                finish = after
-            out[i] = finish
-        return out
