@@ -12,6 +12,7 @@
       far: Zhongwei
       in_service: true          # others' traffic is on it now: loads are asked about first, and searches for its limit refused
       encapsulation: macsec     # what the line wraps packets in (a list, innermost first): names of `stats.overhead.KINDS`
+      services: ...             # what is contracted on it, each with its own rates and criteria: `link_services`
 
 Floor 2, pure: the caller reads the file.
 """
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
+from linkqual import link_services
 from linkqual.errors import InputError
 from linkqual.model import Link
 from linkqual.settings import Complaints, Section, boolean, choice, read_tree, text
@@ -90,6 +92,7 @@ def parse(source: str, name: str) -> Link:
             found["encapsulation"] = wrappings
         if "cir_reverse_bps" in found and "cir_bps" not in found:
             section.complain("cir_reverse", "stands without cir, the rate of the other direction", "both, or cir alone")
+        found["services"] = link_services.read(section, Link(**found))
         section.close()
     root.close()
     complaints.raise_any()
