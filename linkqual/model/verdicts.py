@@ -31,7 +31,8 @@ class Measurement:
     search: SearchResult | None = None
     trains: TrainsResult | None = None
     flows: FlowsResult | None = None
-    bursts: BurstsResult | None = None
+    bursts: BurstsResult | None = None  # forward
+    bursts_back: BurstsResult | None = None  # reverse, at the same time
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
 
