@@ -10,6 +10,9 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, max_burst (packets of a burst that is still the schedule's own; 0: `stats.pacing.longest_designed`), authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
 
+Any step that loads the line may have `duty` (a share of the time: rests between its pulses, `probes.bench.rest`) and `when` ("short": only
+after a load that fell short, `rules.short`); a throughput step in pulses has `least_seconds`, which it measures however short its blocks are.
+
 All seconds are measured seconds; the warm-up comes on top. Floor 2, pure.
 """
 
@@ -21,15 +24,15 @@ from itertools import pairwise
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
+from linkqual.plan.bounds import bounded
 from linkqual.plan.steps import Builder
 from linkqual.plan.text import as_json, describe
-from linkqual.plan.throughput import shorten
 from linkqual.profile.limits import NONE, parse, resolve
 from linkqual.profile.lint import rank_of
-from linkqual.units import format_size
 
 WITHOUT_AGENT = ("path", "ping", "stamp")  # what can be measured, if less of it, without an agent at the far end
-ORDER = ("path", "marking", "ping", "stamp", "throughput")
+# What explains the throughput comes after it; what loads the line in patterns of its own last.
+ORDER = ("path", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts", "services", "search")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class PlanOptions:
     skip: tuple[str, ...] = ()
     max_rate_bps: int | None = None  # no step offers more than this, per direction
     max_bytes: int | None = None  # the whole plan sends no more than this, both directions
+    duty: float | None = None  # share of the time that loads may last, silence between their pulses; above 0, below 1
     ip_version: int = 4
     reflector: bool = False  # at the far end is no agent, but a reflector of others
     reflector_key: bool = False  # packets to it are signed
@@ -71,7 +75,7 @@ def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Pl
             steps += built
             reasons += why
     plan = Plan(profile.name, tuple(steps), objectives, link, tuple(reasons))
-    return _within(plan, options.max_bytes)
+    return bounded(plan, options)
 
 
 def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]]:
@@ -144,35 +148,6 @@ def _falling(objectives: list[Objective]) -> list[str]:
                     f"on this line the limit of {high.key} ({high.limit_text}) lies below that of {low.statistic} ({low.limit_text})"
                 )
     return notes
-
-
-def _within(plan: Plan, max_bytes: int | None) -> Plan:
-    """The plan with its extensions cut to the bytes allowed; UsageError when its shortest form is still too much."""
-    if max_bytes is None or (plan.total_bytes <= max_bytes and all(step.offered_bps for step in _loads(plan))):
-        return plan
-    if any(not step.offered_bps for step in _loads(plan)):
-        raise UsageError(
-            "how much the throughput steps would send is not known without a rate",
-            "give --cir or --max-rate, or leave them out with --skip throughput",
-        )
-    spare = plan.total_bytes - max_bytes
-    steps = []
-    for step in plan.steps:
-        shorter = shorten(step, spare)
-        spare -= step.total_bytes - shorter.total_bytes
-        steps.append(shorter)
-    if spare > 0:
-        least = sum(step.total_bytes for step in steps)
-        raise UsageError(
-            f"the shortest form of this plan sends {format_size(least)}, more than the {format_size(max_bytes)} allowed",
-            "allow more with --max-bytes, or leave out the load with --skip throughput",
-        )
-    why = f"cut to {format_size(max_bytes)} in all: extensions are shorter, so a doubtful line may stay undecided"
-    return replace(plan, steps=tuple(steps), reasons=(*plan.reasons, why))
-
-
-def _loads(plan: Plan) -> list[Step]:
-    return [step for step in plan.steps if step.probe == "throughput"]
 
 
 __all__ = ["PlanOptions", "as_json", "describe", "make"]

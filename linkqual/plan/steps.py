@@ -17,6 +17,7 @@ from linkqual.units import (
     format_duration,
     format_packet_rate,
     format_rate,
+    format_ratio,
 )
 
 if TYPE_CHECKING:
@@ -190,12 +191,14 @@ class Builder:
                 f"stamp sends {format_packet_rate(rate)}: a reflector that is not ours is often a router's own processor, and would drop "
                 "more by itself; give --rate where it can do more"
             )
+        share = min(MAX_SHARE, self.options.duty or 1.0)
         if contracted and self.options.rate_pps is None:
-            fitting = max(1, int(min(contracted) * MAX_SHARE / (ip_bytes * 8)))
+            fitting = max(1, int(min(contracted) * share / (ip_bytes * 8)))
             if fitting < rate:
                 rate = fitting
+                part = "a tenth" if share == MAX_SHARE else f"{format_ratio(share)}, the duty,"
                 reasons.append(
-                    f"stamp sends {format_packet_rate(rate)}, a tenth of the contracted {format_rate(min(contracted))}: "
+                    f"stamp sends {format_packet_rate(rate)}, {part} of the contracted {format_rate(min(contracted))}: "
                     "a probe that loads the line measures itself"
                 )
         if self.options.max_rate_bps is not None:

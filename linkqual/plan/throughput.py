@@ -92,17 +92,42 @@ def _load(
 
 
 def shorten(step: Step, spare: int) -> Step:
-    """The step with up to `spare` bytes of its extensions cut off; never below its first block."""
-    if step.probe != "throughput" or spare <= 0 or step.params["cap_seconds"] <= step.params["seconds"]:
+    """The step with up to `spare` bytes of its extensions cut off; never below the seconds that prove a good line."""
+    least = step.params.get("least_seconds", step.params["seconds"])
+    if spare <= 0 or step.params["cap_seconds"] <= least:
         return step
     per_second = max(1, step.offered_bps // 8)
-    warmup, block = step.params["warmup_seconds"], step.params["block_seconds"]
-    cap = max(step.params["seconds"], step.params["cap_seconds"] - math.ceil(spare / per_second))
-    blocks = 1 + math.ceil((cap - step.params["seconds"]) / block)
-    most = cap + blocks * warmup
+    cap = max(least, step.params["cap_seconds"] - math.ceil(spare / per_second))
+    return _spanned(step, {"cap_seconds": cap})
+
+
+def pulsed(step: Step, pulse_s: int) -> Step:
+    """The step in blocks of at most `pulse_s` measured seconds; it still measures what its first block would have at least."""
+    least = step.params["seconds"]
+    first = min(least, pulse_s)
+    shorter = {
+        "seconds": first,
+        "block_seconds": min(step.params["block_seconds"], pulse_s),
+        "least_seconds": least,
+    }
+    blocks = math.ceil(least / first)
+    expected = (least + blocks * step.params["warmup_seconds"]) * NS_PER_S + blocks * SETUP_NS
+    return replace(_spanned(step, shorter), expected_ns=expected)
+
+
+def _spanned(step: Step, changed: dict[str, Json]) -> Step:
+    """The step with other seconds, and the time and bytes that follow from them."""
+    params = step.params | changed
+    blocks = _blocks(params)
+    most = params["cap_seconds"] + blocks * params["warmup_seconds"]
+    before = step.params["cap_seconds"] + _blocks(step.params) * step.params["warmup_seconds"]
     return replace(
         step,
-        params=step.params | {"cap_seconds": cap},
+        params=params,
         duration_ns=most * NS_PER_S + blocks * SETUP_NS,
-        total_bytes=step.offered_bps * most // 8,
+        total_bytes=step.total_bytes * most // before,  # whichever directions the step loads
     )
+
+
+def _blocks(params: dict[str, Json]) -> int:
+    return 1 + math.ceil(max(0, params["cap_seconds"] - params["seconds"]) / params["block_seconds"])
