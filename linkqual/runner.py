@@ -31,6 +31,7 @@ from linkqual.net import clock_state, drops, host
 from linkqual.probes import PROBES
 from linkqual.probes.bench import Bench
 from linkqual.recount import steadied
+from linkqual.rules import short
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -90,6 +91,9 @@ def qualify(
     for step in request.plan.steps:
         if interrupted():
             taken.append(_skipped(step, Fault("interrupted", f"not measured: the run was ended ({interrupted()})")))
+            continue
+        if why := short.not_needed(step, request.plan, taken):
+            taken.append(Measurement(step, time.time_ns(), 0, not_needed=why))
             continue
         begin(step)
         taken.append(steadied(run.folder, _measure(step, bench), request.plan.objectives))

@@ -207,10 +207,7 @@ def troubles(qualification: Qualification) -> list[Trouble]:
     groups: dict[tuple[Fault, bool], list[str]] = {}
     for measurement in qualification.measurements:
         if measurement.fault:
-            partly = any(
-                (measurement.stamp, measurement.ping, measurement.throughput, measurement.path, measurement.marking)
-            )
-            groups.setdefault((measurement.fault, partly), []).append(measurement.step.key)
+            groups.setdefault((measurement.fault, measurement.measured), []).append(measurement.step.key)
     return [Trouble(tuple(steps), fault, partly) for (fault, partly), steps in groups.items()]
 
 

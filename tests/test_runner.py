@@ -15,15 +15,19 @@ from linkqual.errors import PeerError
 from linkqual.model import (
     ClockState,
     Conditions,
+    Direction,
     EndConditions,
     Link,
     Measurement,
+    Objective,
     Outcome,
     Pacing,
     Plan,
     Profile,
     Qualification,
+    Relation,
     Step,
+    ThroughputResult,
 )
 from linkqual.net import host
 from linkqual.probes.bench import Bench
@@ -209,3 +213,29 @@ def test_a_bound_holds_before_and_after(
 ) -> None:
     ends = [EndConditions(clock=after, clock_before=before) for before, after in (near, far)]
     assert runner._clock_error(*ends) == bound
+
+
+def test_a_step_that_explains_is_spared_where_nothing_fell_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = Step("trains", "trains", {"when": "short"}, Direction.FORWARD)
+    load = Step("throughput/forward/4", "throughput", {}, Direction.FORWARD)
+    limit = Objective("throughput", "mean", Direction.FORWARD, 9e7, Relation.AT_LEAST)
+    begun: list[str] = []
+    request = runner.Request(Profile("p", "", "", (limit,), {}), Plan("p", (load, why), (limit,), Link()), "far")
+    bench = Bench("198.51.100.2", control=FarEnd("another host's"))  # type: ignore[arg-type]
+    for rate, ran in ((9.4e7, []), (5e7, ["trains"])):
+        result = ThroughputResult(4, (rate,) * 30)
+        probes = {
+            "throughput": SimpleNamespace(measure=lambda step, _bench, r=result: Measurement(step, 0, 1, throughput=r)),
+            "trains": SimpleNamespace(measure=lambda step, _bench: Measurement(step, 0, 1)),
+        }
+        monkeypatch.setattr(runner, "PROBES", probes)
+        begun.clear()
+        run = store.Run(tmp_path / f"{rate}")
+        done = runner.qualify(
+            request, bench, run, interrupted=lambda: "", begin=lambda step, keys=begun: keys.append(step.key)
+        )
+        assert begun == [load.key, *ran]
+        assert bool(done.measurements[1].not_needed) is (not ran)
+        assert document.load(document.dump(done)) == done

@@ -13,10 +13,15 @@ from linkqual.model.services import SearchResult, ServicesResult
 from linkqual.model.tcp import ThroughputResult
 from linkqual.model.trains import TrainsResult
 
+RESULTS = (
+    *("stamp", "ping", "throughput", "throughput_back", "path", "marking"),
+    *("services", "search", "trains", "flows", "bursts", "bursts_back"),
+)  # the fields of a Measurement that hold one
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What came of one step. Exactly one result, or a fault, or both (cut short)."""
+    """What came of one step. Exactly one result, or a fault, or both (cut short); neither when it was `not_needed`."""
 
     step: Step
     started_ns: int
@@ -35,6 +40,12 @@ class Measurement:
     bursts_back: BurstsResult | None = None  # reverse, at the same time
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
+    not_needed: str = ""  # why a step that only explains was not carried out
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a result, whole or cut short."""
+        return any(getattr(self, name) is not None for name in RESULTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,10 +50,17 @@ def _finding(objective: Objective, measurements: Sequence[Measurement], family: 
     streams = [one for one in measurements if one.stamp is not None]
     if metric.probe == "stamp" and streams:
         return packets.finding(objective, max(streams, key=_packets), family)
-    failed = [one for one in measurements if one.step.probe == metric.probe and one.fault is not None]
-    if failed and failed[0].fault is not None:
-        return _missing(objective, failed[0].fault.message, failed[0].fault.hint, failed[0].step.key)
-    return _not_run(objective, metric.probe, measurements)
+    return _absent(objective, metric.probe, measurements)
+
+
+def _absent(objective: Objective, probe: str, measurements: Sequence[Measurement]) -> Finding:
+    """What to say where no step of the probe has a result."""
+    for one in measurements:
+        if one.step.probe == probe and one.fault is not None:
+            return _missing(objective, one.fault.message, one.fault.hint, one.step.key)
+        if one.step.probe == probe and one.not_needed:
+            return Finding(objective, Outcome.NOT_JUDGED, f"not needed: {one.not_needed}", step=one.step.key)
+    return _not_run(objective, probe, measurements)
 
 
 def _packets(measurement: Measurement) -> int:

@@ -55,9 +55,14 @@ def _headers(link: Link, direction: Direction, result: ThroughputResult) -> Iter
     yield Note("throughput", said)
 
 
+def slow_alone(one: ThroughputResult, most: ThroughputResult) -> bool:
+    """Whether few streams stay well below what many reach."""
+    return one.streams < most.streams and median(one) < ALONE * median(most)
+
+
 def _alone(direction: Direction, one: ThroughputResult, most: ThroughputResult) -> Iterator[Note]:
-    alone, together = median(one), median(most)
-    if one.streams < most.streams and alone < ALONE * together:
+    if slow_alone(one, most):
+        alone, together = median(one), median(most)
         streams = f"{one.streams} stream{'s' if one.streams > 1 else ''}"
         yield Note(
             "throughput",
