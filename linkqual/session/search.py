@@ -1,0 +1,128 @@
+"""The highest rate a line carries within a loss goal: a binary search whose failed trials are repeated once. Floor 2, pure.
+
+RFC 2544 section 26.1 with the loss verification of RFC 9004 section 6.4 (after ETSI TST009): a trial that breaks the goal is run a
+second time, and only when that breaks it too does the rate count as too high; so a loss that has nothing to do with the rate
+does not send the search down. What is found is run once more, for longer (section 24: 60 s); where that fails the search goes on below.
+
+    search = Search(maximum_bps, goal, resolution)
+    while (trial := search.trial):
+        search.told(Told(...))
+    search.rate_bps, search.limited
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_TRIALS = 60  # a line that changes its mind all the time must not hold the search for ever
+OFFERED = 0.99  # of the rate asked for: under it the trial speaks of a lower rate
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What to send next. `final`: for the length that decides."""
+
+    rate_bps: int
+    final: bool = False
+    repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a trial counted; `offered_bps`: what really left. `host_lost`: of `lost`, dropped by the receiving host itself.
+
+    `stopped`: why the trial ended early ("cap", "interrupted", "peer-lost"); "" when it did not.
+    """
+
+    sent: int
+    lost: int
+    offered_bps: float
+    host_lost: int = 0
+    stopped: str = ""
+
+
+@dataclass(slots=True)
+class Search:
+    """One search. Rates in bit/s (any layer); `resolution`: of the maximum; `goal`: loss ratio still accepted, 0 for none."""
+
+    maximum_bps: int
+    goal: float
+    resolution: float
+    limited: str = ""  # why it ended before the line's limit was known; `rate_bps` is then the least it carries
+    rate_bps: int | None = None  # highest that kept the goal for the final length
+    _low: int = 0  # highest that kept the goal
+    _high: int = 0  # lowest that broke it twice; 0: none yet
+    _kept: list[int] | None = None  # every rate that kept the goal, ascending
+    _trials: int = 0
+    trial: Trial | None = None
+
+    def __post_init__(self) -> None:
+        """The first trial is at the maximum: a good line is done with it."""
+        self._kept = []
+        self.trial = Trial(self.maximum_bps)
+
+    def told(self, result: Told) -> None:
+        """What the pending trial counted; `trial` is then the next one, or None."""
+        trial = self.trial
+        assert trial is not None
+        self._trials += 1
+        if result.stopped:
+            self._end(result.stopped, trial, kept=False)
+        elif not result.sent:
+            self._end("host", trial, kept=False)
+        elif self._within(result.lost, result.sent):
+            self._kept_goal(trial, result)
+        elif not trial.repeat:
+            self.trial = Trial(trial.rate_bps, trial.final, repeat=True)
+        else:  # where the receiving host dropped what broke the goal, what the line did at this rate is not known
+            self._broke(trial, "host" if self._within(result.lost - result.host_lost, result.sent) else "")
+        if self.trial is not None and self._trials >= MOST_TRIALS:
+            self._end("trials", self.trial, kept=False)
+
+    def _within(self, lost: int, sent: int) -> bool:
+        return lost <= self.goal * sent
+
+    def _kept_goal(self, trial: Trial, result: Told) -> None:
+        if result.offered_bps < OFFERED * trial.rate_bps:  # this host is the limit: the line was asked no more
+            rate = int(result.offered_bps)
+            if trial.final:
+                self._end("host", Trial(rate, final=True), kept=True)
+            else:
+                self.limited, self.trial = "host", Trial(rate, final=True)
+            return
+        if trial.final:
+            self._end(self.limited, trial, kept=True)
+            return
+        assert self._kept is not None
+        self._kept.append(trial.rate_bps)
+        self._low = trial.rate_bps
+        self._next()
+
+    def _broke(self, trial: Trial, limited: str) -> None:
+        assert self._kept is not None
+        self._high, self.limited = trial.rate_bps, limited
+        self._kept = [rate for rate in self._kept if rate < trial.rate_bps]
+        self._low = self._kept[-1] if self._kept else 0
+        self._next()
+
+    def _next(self) -> None:
+        """Half way between what kept the goal and what broke it; close enough, what kept it is tried for longer."""
+        near = self.resolution * self.maximum_bps
+        if self._low >= self.maximum_bps or (self._high and self._high - self._low <= near):
+            self.trial = Trial(self._low, final=True) if self._low else None
+        else:
+            self.trial = Trial((self._low + (self._high or self.maximum_bps)) // 2)
+
+    def _end(self, why: str, trial: Trial, *, kept: bool) -> None:
+        """Over. Without a final trial that kept the goal, the highest rate that did for a short one is what is known."""
+        self.trial, self.limited = None, why
+        self.rate_bps = trial.rate_bps if kept else self._low or None
+
+
+def most_trials(resolution: float) -> int:
+    """Trials of a search in which every one fails once, the final one apart."""
+    steps, width = 1, 1.0
+    while width > resolution:
+        width /= 2
+        steps += 1
+    return 2 * steps
