@@ -32,6 +32,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "streams": (options.Streams, None),
     "max_rate": (options.MaxRate, None),
     "max_bytes": (options.MaxBytes, None),
+    "duty": (options.Duty, None),
     "only": (options.Only, None),
     "skip": (options.Skip, None),
     "as_json": (options.AsJson, False),
@@ -40,6 +41,7 @@ _MEASURING: dict[str, tuple[Any, Any]] = {
     "output": (options.Folder, None),
     "zone": (options.Zone, "UTC"),
     "calibration": (options.Calibration, True),
+    "yes": (options.Yes, False),
 }
 
 

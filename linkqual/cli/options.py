@@ -160,6 +160,20 @@ MaxBytes = Annotated[
     str | None,
     typer.Option("--max-bytes", metavar="SIZE", help="The whole run sends no more than this.", show_default=False),
 ]
+Duty = Annotated[
+    str | None,
+    typer.Option(
+        "--duty",
+        metavar="SHARE",
+        help="Cut every load into pulses with silence between, so that it lasts this share of the time, such as 10%: "
+        "for a line in service.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Send what the plan says without asking, on a line in service too."),
+]
 Only = Annotated[
     list[str] | None,
     typer.Option(

@@ -17,10 +17,14 @@ from linkqual.errors import ExitCode
 def run(asked: Asked) -> int:
     """Describe the plan."""
     from linkqual import plan
+    from linkqual.plan.bounds import concern
 
     prepared = prepare(asked)
     if asked.as_json:
         say_json(plan.as_json(prepared.plan))
     else:
         say(plan.describe(prepared.plan))
+        asks = concern(prepared.plan) if prepared.line is None else ""
+        if asks:
+            say(["", f"`linkqual test` asks first, unless --yes is given: {asks}"])
     return ExitCode.PASS

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from linkqual.cli import read, reflecting
+from linkqual.cli import consent, read, reflecting
 from linkqual.cli.ends import Ends, with_agent, without_agent
 from linkqual.cli.signals import Gently
 from linkqual.errors import ExitCode, HostError, InputError, UsageError
@@ -63,12 +63,14 @@ class Asked:
     streams: str | None = None
     max_rate: str | None = None
     max_bytes: str | None = None
+    duty: str | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     output: Path | None = None
     zone: str = "UTC"
     as_json: bool = False
     calibration: bool = True
+    yes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def options(asked: Asked, foreign: Foreign | None = None) -> PlanOptions:
     """What the command line changes in the plan."""
     from linkqual import units
     from linkqual.plan import PlanOptions
+    from linkqual.plan.bounds import read_duty
     from linkqual.profile.probe_settings import read_stamp_rate
 
     return PlanOptions(
@@ -112,6 +115,7 @@ def options(asked: Asked, foreign: Foreign | None = None) -> PlanOptions:
         streams=_given("--streams", asked.streams, _streams),
         max_rate_bps=_given("--max-rate", asked.max_rate, units.parse_rate_bps),
         max_bytes=_given("--max-bytes", asked.max_bytes, units.parse_size_bytes),
+        duty=_given("--duty", asked.duty, read_duty),
         only=asked.only,
         skip=asked.skip,
         ip_version=6 if _is_v6(foreign.host if foreign else _host(asked.peer)) else 4,
@@ -173,6 +177,8 @@ def _is_v6(host: str) -> bool:
 def carry_out(asked: Asked, *, judged: bool) -> int:
     """Measure what was asked and tell the result; returns the exit code."""
     prepared = prepare(asked)
+    if prepared.line is None and not asked.yes:
+        consent.ask(prepared.plan)
     if prepared.foreign is not None:
         return _measure(asked, prepared, without_agent(prepared.foreign), judged=judged)
     if prepared.line is None:
@@ -221,6 +227,7 @@ def _measure(
     truth: Callable[[], dict[str, Any]] = dict,
 ) -> int:
     from linkqual import document, runner, store
+    from linkqual import plan as planner
     from linkqual.live import Live
     from linkqual.model import family_size
     from linkqual.probes.bench import Bench
@@ -233,6 +240,8 @@ def _measure(
         prepared.profile, plan, ends.name, prepared.line.name if prepared.line else None, asked.zone, judged
     )
     with Gently() as interrupted, Live(sys.stderr) as live:
+        for line in planner.traffic(plan):
+            live.say(f"  {line}")
         near_floor, far_floor = _floors(ends.control, live, interrupted) if asked.calibration else (None, None)
         bench = Bench(
             peer_address=ends.peer_address,

@@ -26,7 +26,7 @@ from linkqual.metrics import METRICS
 from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
 from linkqual.plan.bounds import bounded
 from linkqual.plan.steps import Builder
-from linkqual.plan.text import as_json, describe
+from linkqual.plan.text import as_json, describe, traffic
 from linkqual.profile.limits import NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 
@@ -150,4 +150,4 @@ def _falling(objectives: list[Objective]) -> list[str]:
     return notes
 
 
-__all__ = ["PlanOptions", "as_json", "describe", "make"]
+__all__ = ["PlanOptions", "as_json", "describe", "make", "traffic"]

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkqual.errors import UsageError
+from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Plan, Step
 from linkqual.plan import throughput
-from linkqual.units import NS_PER_S, format_rate, format_ratio, format_size
+from linkqual.units import NS_PER_S, format_rate, format_ratio, format_size, parse_ratio
 
 if TYPE_CHECKING:
     from linkqual.plan import PlanOptions
@@ -27,6 +27,8 @@ LOADS = (
     "services",
     "search",
 )  # probes that load the line, not only look at it
+ASK_BYTES = 10**9  # more than this is asked about first, where somebody is there to answer
+LEAST_DUTY = 0.001  # at a thousandth a load of a minute takes most of a day
 PULSE_S = 5  # measured seconds of a pulse of TCP: slow start is over, and others wait no longer than that
 
 
@@ -62,6 +64,39 @@ def peak(plan: Plan, direction: Direction) -> Step | None:
     there = [one for one in plan.steps if one.direction in (direction, Direction.ROUND_TRIP)]
     unknown = [one for one in there if is_load(one) and not one.offered_bps]
     return unknown[0] if unknown else max(there, key=lambda one: one.offered_bps, default=None)
+
+
+def concern(plan: Plan) -> str:
+    """Why somebody should say yes before these loads go out, "" where nobody need. A line said not to be in service is free to load."""
+    loads = [step for step in plan.steps if is_load(step)]
+    if not loads or plan.link.in_service is False:
+        return ""
+    said = []
+    if any(not step.offered_bps for step in loads):
+        said.append("as much as the line takes")
+    elif plan.total_bytes > ASK_BYTES:
+        said.append(f"up to {format_size(plan.total_bytes)}")
+    full = next((step for step in loads if plan.link.in_service and _fills(step, plan)), None)
+    if full is not None:
+        said.append(f"at {format_rate(full.offered_bps)}, all that is contracted,")
+    if not said:
+        return ""
+    return f"this sends {' '.join(said)} over a line {'in service' if plan.link.in_service else 'others may use'}"
+
+
+def _fills(step: Step, plan: Plan) -> bool:
+    ways = [way for way in (Direction.FORWARD, Direction.REVERSE) if step.direction in (way, Direction.ROUND_TRIP)]
+    return any(step.offered_bps >= bps for way in ways if (bps := plan.link.contracted_bps(way)))
+
+
+def read_duty(text: object) -> float:
+    """ "10%" or "0.1" of the time, at most 1. InputError else."""
+    value = parse_ratio(text)
+    if value < LEAST_DUTY:
+        raise InputError(
+            f"{text!r} is too small a share of the time", f"{format_ratio(LEAST_DUTY)} to 100 %, such as 10%"
+        )
+    return value
 
 
 # ---- steps that explain

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from linkqual.metrics import METRICS
-from linkqual.model import Json, Objective, Plan, Step, family_size
+from linkqual.model import Direction, Json, Objective, Plan, Step, family_size
 from linkqual.plan import sizes
+from linkqual.plan.bounds import bytes_of, is_load, peak
 from linkqual.plan.needs import BAD_FACTOR, Need, needs
 from linkqual.units import (
     NS_PER_S,
@@ -21,19 +22,34 @@ _UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by th
 
 
 def describe(plan: Plan) -> list[str]:
-    """Lines for `linkqual plan`: steps, what each red line needs, totals, reasons. Columns are aligned, for a fixed-width font."""
+    """Lines for `linkqual plan`: totals, steps, what each red line needs, reasons. Columns are aligned, for a fixed-width font."""
     link = plan.link
     known = [text for text in (link.vendor, link.cir_bps and format_rate(link.cir_bps), _budget(plan)) if text]
+    heads = ("step", "on a good line", "at most", "bytes at most", "peak rate", "what is sent")
     return [
         f"{plan.profile} on {link.name}{' (' + ', '.join(known) + ')' if known else ''}",
         "",
-        *_indented("steps", _table([("step", "on a good line", "at most", "sends"), *map(_step, plan.steps)])),
+        *_indented("in all", [*traffic(plan), *_totals(plan)]),
+        "",
+        *_indented("steps", _table([heads, *map(_step, plan.steps)])),
         "",
         *_indented("red lines", _table(_red_lines(plan))),
-        "",
-        *_indented("in all", _totals(plan)),
         *(["", *_indented("why", [f"- {reason}" for reason in plan.reasons])] if plan.reasons else []),
     ]
+
+
+def traffic(plan: Plan) -> list[str]:
+    """What goes out at most in each direction, and how fast: the lines a person sees before anything is sent."""
+    lines = []
+    for way, arrow in ((Direction.FORWARD, "forward"), (Direction.REVERSE, "reverse")):
+        sent, fastest = sum(bytes_of(step, way) for step in plan.steps), peak(plan, way)
+        if fastest is None:
+            continue
+        known = fastest.offered_bps or not is_load(fastest)
+        beside = "" if known else " and what the loads carry at the line's own rate"
+        rate = format_rate(fastest.offered_bps) if known else "the line's own rate"
+        lines.append(f"{arrow}      at most {format_size(sent)}{beside}, peak {rate} ({fastest.key})")
+    return lines
 
 
 def _budget(plan: Plan) -> str:
@@ -51,26 +67,32 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _step(step: Step) -> tuple[str, ...]:
-    return step.key, format_duration(step.expected_ns), format_duration(step.duration_ns), _sends(step)
+    good = "only if needed" if step.params.get("when") == "short" else format_duration(step.expected_ns)
+    each = " each way" if step.direction is Direction.ROUND_TRIP else ""
+    known = not is_load(step) or step.offered_bps
+    size = f"{format_size(step.total_bytes // (2 if each else 1))}{each}" if known else "as the line takes"
+    rate = format_rate(step.offered_bps) if step.offered_bps else "-"
+    return step.key, good, format_duration(step.duration_ns), size, rate, _sends(step)
 
 
 def _sends(step: Step) -> str:
     params = step.params
     if step.probe == "stamp":
         count = format_count(step.packets) if params["fixed"] else f"at most {format_count(step.packets)}"
-        size = f"{sizes.of_params(params).text} of UDP payload"
-        return f"{count} packets, {format_packet_rate(params['rate_pps'])} of {size}: {format_rate(step.offered_bps)} each way"
+        return f"{count} packets, {format_packet_rate(params['rate_pps'])} of {sizes.of_params(params).text} of UDP payload"
     if step.probe == "throughput":
-        rate = f"up to {format_rate(step.offered_bps)}" if step.offered_bps else "as much as the line takes"
-        return f"TCP {params['congestion_control']}, {rate}, {'judged' if params['judged'] else 'shown beside'}"
-    if step.probe == "marking":
+        what = f"TCP {params['congestion_control']}, {'judged' if params['judged'] else 'shown beside'}"
+    elif step.probe == "marking":
         kinds = (step.packets or 0) // params["packets"]
-        return (
-            f"{params['packets']} packets each of {kinds} DSCP and ECN values, {format_rate(step.offered_bps)} each way"
-        )
-    if step.probe == "path":
-        return f"up to {format_count(step.packets)} packets"
-    return f"{format_count(step.packets)} echoes, {format_rate(step.offered_bps)} each way"
+        what = f"{params['packets']} packets each of {kinds} DSCP and ECN values"
+    elif step.probe == "path":
+        what = f"up to {format_count(step.packets)} packets"
+    elif step.probe == "ping":
+        what = f"{format_count(step.packets)} echoes"
+    else:
+        what = step.why
+    duty = params.get("duty")
+    return f"{what}; {format_ratio(duty)} of the time, silence between" if duty else what
 
 
 def all_needs(plan: Plan) -> list[Need]:
@@ -112,16 +134,13 @@ def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def _totals(plan: Plan) -> list[str]:
-    unknown = any(step.probe == "throughput" and not step.offered_bps for step in plan.steps)
     family = family_size(plan.objectives)
     judged = [one.confidence for one in plan.objectives if one.required and one.limit is not None]
     risk = format_ratio(1 - min(judged, default=0.95))
-    beside = " and what TCP carries at the line's own rate" if unknown else ""
     return [
         f"a good line  {format_duration(plan.expected_ns)}",
         f"a bad line   {format_duration(bad_ns(plan))}, where every limit is broken {BAD_FACTOR} times over",
         f"at most      {format_duration(plan.total_ns)}",
-        f"traffic      at most {format_size(plan.total_bytes)}{beside}, both directions together",
         f"errors       a line that breaks any required limit passes with at most {risk}; one that keeps all {family} fails with at most {risk}",
     ]
 
@@ -155,19 +174,32 @@ def as_json(plan: Plan) -> Json:
         "bad_line_ns": bad_ns(plan),
         "at_most_ns": plan.total_ns,
         "at_most_bytes": plan.total_bytes,
+        "directions": {str(way): _way_json(plan, way) for way in (Direction.FORWARD, Direction.REVERSE)},
         "family": family_size(plan.objectives),
         "reasons": list(plan.reasons),
     }
 
 
+def _way_json(plan: Plan, way: Direction) -> Json:
+    """Bytes and rate of one direction at most; null where a load takes what the line gives."""
+    fastest = peak(plan, way)
+    known = fastest is None or fastest.offered_bps or not is_load(fastest)
+    return {
+        "at_most_bytes": sum(bytes_of(step, way) for step in plan.steps) if known else None,
+        "peak_bps": (fastest.offered_bps if fastest else 0) if known else None,
+        "peak_step": fastest.key if fastest else None,
+    }
+
+
 def _step_json(step: Step) -> Json:
-    known = bool(step.offered_bps) or step.probe == "path"
+    known = bool(step.offered_bps) or not is_load(step)
     return {
         "key": step.key,
         "probe": step.probe,
         "direction": str(step.direction),
         "params": step.params,
         "packets": step.packets,
+        "when": step.params.get("when", "always"),
         "good_line_ns": step.expected_ns,
         "at_most_ns": step.duration_ns,
         "offered_bps": step.offered_bps if known else None,
