@@ -13,6 +13,7 @@ Flags = npt.NDArray[np.bool_]
 OVERHEAD = {"l1": 38, "l2": 18, "l3": 0}  # bytes a rate counts beside the IP packet: Ethernet, FCS, preamble and gap
 _NEVER = -(2**62)
 _WORD = 0xFFFFFFFF
+_PORTED = (6, 17)  # TCP, UDP
 _GOLDEN = 0xDEADBEEF  # what lookup3 starts from
 
 
@@ -44,12 +45,13 @@ class Rate:
         return 0 if self.policer else self.buffer_bytes * 8 * 10**9 // self.of_one.bps
 
 
-def flow_hash(source: bytes, target: bytes, source_port: int, target_port: int, seed: int = 0) -> int:
-    """32 bits that say which member of a bundle carries a flow: addresses (4 or 16 octets each) and ports.
+def flow_hash(source: bytes, target: bytes, ports: bytes = b"", seed: int = 0) -> int:
+    """32 bits that say which member of a bundle carries a flow: addresses (4 or 16 octets each); ports: the first four octets of a UDP
+    or TCP header, nothing for what has no ports.
 
-    Jenkins' lookup3 over the four in this order, each port in the upper half of a word of its own: what the firewall of the lab computes.
+    Jenkins' lookup3 over the four in this order, each port followed by two zeros: what the firewall of the lab computes.
     """
-    key = source + target + source_port.to_bytes(2, "big") + b"\0\0" + target_port.to_bytes(2, "big") + b"\0\0"
+    key = source + target + (ports[:2] + b"\0\0" + ports[2:] + b"\0\0" if ports else b"")
     a = b = c = (_GOLDEN + len(key) + seed) & _WORD
     words = [int.from_bytes(key[at : at + 4], "little") for at in range(0, len(key), 4)]
     while len(words) > 3:
@@ -76,6 +78,16 @@ def _final(a: int, b: int, c: int) -> int:
         c = ((c ^ b) - _turned(b, by)) & _WORD
         a, b, c = b, c, a
     return b  # the turn moved the last one worked on here
+
+
+def flow_of_packet(packet: bytes, seed: int = 0) -> int:
+    """The same of a whole IP packet, IPv6 extension headers are not looked behind."""
+    if packet[0] >= 0x60:
+        source, target, protocol, ports = packet[8:24], packet[24:40], packet[6], packet[40:44]
+    else:
+        at = (packet[0] & 15) * 4
+        source, target, protocol, ports = packet[12:16], packet[16:20], packet[9], packet[at : at + 4]
+    return flow_hash(source, target, ports if protocol in _PORTED else b"", seed)
 
 
 def member_of(flows: Ints | int, members: int) -> Ints | int:

@@ -98,6 +98,7 @@ class Loss:
     burst: float = 1.0  # mean number of packets lost in a row
     every: int = 0  # every Nth packet, exactly
     positions: tuple[int, ...] = ()  # these packets, counted from 0 in the order of arrival, exactly
+    member: int = 0  # only what this member of the link's bundle carries, counted from 1, is lost; 0: of all
 
     @property
     def expected(self) -> float:
@@ -268,11 +269,15 @@ class Impairer:
         lost, own, copied, back = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return lost, own, copied, back
 
-    def through(self, times: Ints) -> Passage:
-        """`times`: instants of arrival in ns, ascending. Returns when each leaves, in the same order."""
+    def through(self, times: Ints, members: Ints | None = None) -> Passage:
+        """`times`: instants of arrival in ns, ascending; `members`: those that carry them, from 0, where a loss is of one member's.
+        Returns when each leaves, in the same order.
+        """
         if len(times) == 0:
             return Passage(times, np.zeros(0, bool), np.zeros(0, bool))
         lost, own, copied, back = self._take(len(times))
+        if members is not None and self.impairment.loss.member:
+            lost = lost & (members == self.impairment.loss.member - 1)
         due = times + self.impairment.delay_ns + own
         if self._held:
             due = due + self._held.at(times)
@@ -287,8 +292,10 @@ class Impairer:
         self.duplicated += int(copied.sum())
         return Passage(due + back, lost, copied)
 
-    def one(self, now: int) -> tuple[int, bool]:
-        """One packet arriving at `now`: (instant it leaves or LOST, whether a copy follows). The same decisions as `through`."""
+    def one(self, now: int, safe: bool = False) -> tuple[int, bool]:
+        """One packet arriving at `now`: (instant it leaves or LOST, whether a copy follows). The same decisions as `through`;
+        `safe`: another member carries it than the one that loses.
+        """
         if self._at == BLOCK:
             self._block, self._at, self._lists = self._draw(), 0, None
         if self._lists is None:
@@ -298,7 +305,7 @@ class Impairer:
         at = self._at
         self._at = at + 1
         self.seen += 1
-        if lost[at]:
+        if lost[at] and not safe:
             self.dropped += 1
             return LOST, False
         due = now + self.impairment.delay_ns + own[at]

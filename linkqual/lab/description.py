@@ -11,6 +11,14 @@ from linkqual.impair import Impairment, Rate
 from linkqual.model import Direction, Link
 
 DIRECTIONS = (Direction.FORWARD, Direction.REVERSE)
+CAUSES = (
+    "policer",
+    "shaper",
+    "per-flow cap",
+    "hashing",
+    "window",
+    "loss",
+)  # why a line falls short; as `Diagnosis.cause`
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,7 @@ class Node:
     site: bool = False
     silent: bool = False  # sends no ICMP error: a hop without an address in a trace
     icmp_interval_ns: int = 0  # one ICMP error in this time and no more; 0: as many as asked
+    window_bytes: int = 0  # of a site: the largest receive window its TCP offers; 0: as its kernel likes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,7 @@ class Expect:
     loss: dict[Direction, float] = field(default_factory=dict)
     goodput_bps: dict[Direction, int] = field(default_factory=dict)  # what one TCP receiver gets
     verdict: dict[str, str] = field(default_factory=dict)  # by profile: "pass", "fail", "inconclusive"
+    cause: dict[Direction, str] = field(default_factory=dict)  # why that direction falls short of the contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,10 @@ class Line:
         return 1 - prod(1 - impairment.loss.expected for impairment in self.impairments(direction))
 
     def rate(self, direction: Direction) -> Rate | None:
-        """The narrowest rate on the way; None: nothing limits it."""
+        """The narrowest rate on the way for all flows together; None: nothing limits it."""
         rates = [impairment.rate for impairment in self.impairments(direction) if impairment.rate]
         return min(rates, key=lambda rate: rate.bps, default=None)
+
+    def window_bytes(self, direction: Direction) -> int:
+        """The largest window that TCP of this direction is offered; 0: as the receiving kernel likes."""
+        return self.node(self.path(direction)[-1]).window_bytes

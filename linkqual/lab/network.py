@@ -16,14 +16,14 @@ from typing import Any
 
 from numpy.random import SeedSequence
 
+from linkqual.bottleneck import Rate
 from linkqual.errors import UsageError
-from linkqual.impair import OVERHEAD, Impairer, Rate
-from linkqual.lab import pump
+from linkqual.impair import Impairer
+from linkqual.lab import pump, shaping
 from linkqual.lab.description import DIRECTIONS, Line, LineLink, Node
 from linkqual.lab.netns import Namespace
 from linkqual.model import Direction
 
-_ETHERNET = 14  # bytes of a veth frame that its qdisc counts already
 _TUNNEL_QUEUE = 20_000  # packets a stalled pump may find waiting before its tunnel drops one
 _SETTINGS: dict[str, object] = {
     "ipv4/conf/all/rp_filter": 0,
@@ -119,6 +119,8 @@ class VirtualLine:
                     "ipv6/icmp/ratelimit": interval_ms,
                 }
             )
+            if node.window_bytes:  # what the route allows holds as long as the buffer does not grow
+                space.sysctl({"ipv4/tcp_rmem": f"4096 {4 * node.window_bytes} {4 * node.window_bytes}"})
             if node.silent:
                 space.run(["nft", "-f", "-"], _SILENCE)
 
@@ -164,7 +166,8 @@ class VirtualLine:
                     link = self.line.between(node.name, hop)
                     route = f"{self.address(target, version)} via {self._on_link(link, hop, version)} dev {self._interface(link)}"
                     source = f" src {self.address(node.name, version)}" if node.site else ""
-                    yield f"route add {route}{source}"
+                    window = f" window {node.window_bytes - 1}" if node.window_bytes else ""
+                    yield f"route add {route}{source}{window}"
 
     def _remarks(self, node: Node) -> Iterator[str]:
         """What the links into a node do to markings, as its firewall's rules. A DSCP that was changed is left alone then."""
@@ -196,19 +199,12 @@ class VirtualLine:
     def _shape(self) -> None:
         commands: dict[str, list[str]] = {}
         for link, toward, rate in self._rates():
-            sender = link.a if toward == link.b else link.b
-            commands.setdefault(sender, []).append(self._bucket(link, rate))
+            sender, interface = link.a if toward == link.b else link.b, self._interface(link)
+            commands.setdefault(sender, []).extend(shaping.queues(interface, rate, link.mtu, framed=not link.pumped))
+            if table := shaping.spreading(interface, rate, self._numbers[link.name]):
+                self.spaces[sender].run(["nft", "-f", "-"], table)
         for node, lines in commands.items():
             self.spaces[node].run(["tc", "-batch", "-"], "\n".join(lines) + "\n")
-
-    def _bucket(self, link: LineLink, rate: Rate) -> str:
-        counted = OVERHEAD[rate.counts] - (0 if link.pumped else _ETHERNET)
-        # a policer is a bucket with no room to wait: two packets, since the kernel refuses less than one
-        room = 2 * (link.mtu + OVERHEAD[rate.counts]) if rate.policer else rate.buffer_bytes
-        return (
-            f"qdisc add dev {self._interface(link)} root handle 1: stab overhead {counted} linklayer ethernet "
-            f"tbf rate {rate.bps}bit burst {rate.bucket_bytes} limit {room}"
-        )
 
     def _rates(self) -> Iterator[tuple[LineLink, str, Rate]]:
         for link in self.line.links:
@@ -227,6 +223,7 @@ class VirtualLine:
             self._rows[link.name, toward] = row
             impairer = Impairer(link.toward(toward), seed)
             lane = self._lane(tunnels[link.name, sender], tunnels[link.name, toward], impairer, row)
+            lane.hash_seed = self._numbers[link.name]
             lanes[(link.name, toward) in forward].append(lane)
         self._pumps = [pump.spawn(group) for group in lanes.values() if group]
         for fd in tunnels.values():

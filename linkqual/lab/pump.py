@@ -17,6 +17,7 @@ from mmap import mmap
 from time import monotonic_ns
 from typing import NoReturn, Protocol
 
+from linkqual.bottleneck import flow_of_packet, member_of
 from linkqual.impair import LOST, Impairer
 from linkqual.net import clock
 
@@ -27,6 +28,7 @@ COLUMNS = 16
 LATE_NS = 1_000_000  # after its due time: this host, not the described line
 _BATCH = 64  # packets read before looking at the clock for those due
 _LARGEST = 65_535
+_FLOWS = 100_000  # whose member is remembered
 _FOREVER = 3600 * 10**9
 _LONG_NS, _EARLY_NS = 1_000_000, 150_000
 _KINDS = [3] * 256  # IP protocol number -> index in PROTOCOLS
@@ -76,10 +78,28 @@ class Lane:
         self.source, self.target, self.impairer, self.counters = source, target, impairer, counters
         self.queue: Queue = _InOrder() if impairer.impairment.keeps_order else _ByDue()
         self._number = self._newest = 0
+        self.hash_seed = 0  # of the bundle whose one member loses packets
+        self._safe: dict[bytes, bool] | None = {} if impairer.impairment.loss.member else None
+
+    def _is_safe(self, packet: bytes) -> bool:
+        """Whether another member of the bundle carries it than the one that loses."""
+        assert self._safe is not None
+        flow = (
+            packet[6:7] + packet[8:44] if packet[0] >= 0x60 else packet[9:10] + packet[12:24]
+        )  # more than the hash is of
+        if len(self._safe) > _FLOWS:
+            self._safe.clear()
+        if (safe := self._safe.get(flow)) is None:
+            what = self.impairer.impairment
+            assert what.rate
+            member = member_of(flow_of_packet(packet, self.hash_seed), what.rate.members)
+            safe = self._safe[flow] = member != what.loss.member - 1
+        return safe
 
     def read(self) -> None:
         """Take what waits at the source, and decide what becomes of it."""
         counters, one, put = self.counters, self.impairer.one, self.queue.put
+        is_safe = self._is_safe if self._safe is not None else None
         for _ in range(_BATCH):
             try:
                 packet = os.read(self.source, _LARGEST)
@@ -90,7 +110,7 @@ class Lane:
                 continue  # the kernel's own multicast reports are no traffic of the line
             kind = _KINDS[packet[6] if v6 else packet[9]]
             counters[SEEN + kind] += 1
-            due, copied = one(now)
+            due, copied = one(now, is_safe(packet)) if is_safe else one(now)
             if due == LOST:
                 counters[DROPPED + kind] += 1
                 continue

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import SeedSequence
+from numpy.random import SeedSequence, default_rng
 
+from linkqual.bottleneck import member_of
 from linkqual.errors import UsageError
 from linkqual.impair import Bottleneck, Flags, Impairer, Impairment, Ints
 from linkqual.lab.description import DIRECTIONS, Line
@@ -69,6 +70,7 @@ class _Hop:
         self._bottleneck = Bottleneck(impairment.rate) if impairment.rate else None
         self._impairer = Impairer(impairment, seed)
         self._bytes = ip_bytes
+        self._hash = int(default_rng(seed).integers(2**32))  # a stream is one flow
         self._kept = _NOTHING
         self._numbers = np.zeros(0, np.int64)  # of the kept ones, in the order they arrived here
         self._arrived, self._newest = 0, -1
@@ -78,9 +80,13 @@ class _Hop:
         """Packets arriving here, in order, all before `until`. Returns those that leave before `until`, in order."""
         over = np.zeros(len(flow.times), bool)
         if self._bottleneck:
-            times, over = self._bottleneck.through(flow.times, np.full(len(flow.times), self._bytes))
+            count = len(flow.times)
+            times, over = self._bottleneck.through(flow.times, np.full(count, self._bytes), np.full(count, self._hash))
             flow = flow.at(times).part(~over)
-        passage = self._impairer.through(flow.times)
+        members = np.full(
+            len(flow.times), member_of(self._hash, self._bottleneck.rate.members if self._bottleneck else 1)
+        )
+        passage = self._impairer.through(flow.times, members)
         numbers = np.arange(self._arrived, self._arrived + len(flow.times))
         self._arrived += len(flow.times)
         copies = np.repeat(np.arange(len(flow.times)), np.where(passage.lost, 0, 1 + passage.copied))

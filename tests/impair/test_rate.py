@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -143,4 +145,4 @@ def test_flows_are_spread_as_the_kernel_spreads_them() -> None:
     four, six = ("0a000001", "0a000002"), ("fd" + "00" * 14 + "01", "fd" + "00" * 14 + "02")
     for addresses, port, member in KERNEL:
         source, target = (bytes.fromhex(text) for text in (four if addresses == 4 else six))
-        assert member_of(flow_hash(source, target, port, 9, 7), 1_000_000) == member
+        assert member_of(flow_hash(source, target, struct.pack("!HH", port, 9), 7), 1_000_000) == member
