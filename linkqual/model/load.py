@@ -36,8 +36,13 @@ class LoadCount:
     damaged: int = 0  # arrived, but with other octets than were sent
     interval_ns: int = 0
     intervals: tuple[tuple[int, int], ...] = ()  # (packets, bytes) in each interval since the first arrival
+    by_departure: tuple[
+        tuple[int, int], ...
+    ] = ()  # (sent, received of them) in each interval of the sender's UTC, from the first departure's on
     by_flow: tuple[tuple[int, int, int], ...] = ()  # (sent, received, received bytes)
-    one_way: Histogram = field(default_factory=Histogram)  # arrival after departure, clock offset included
+    one_way: Histogram = field(
+        default_factory=Histogram
+    )  # arrival after departure, clock offset included; of a train one value
     loss_events: tuple[LossEvent, ...] = ()
     short: str = ""  # why less left than was asked for: "host", "cap", "interrupted", "peer-lost"; "" when all did
     cpu_sender: float | None = None  # 0..1 of one core

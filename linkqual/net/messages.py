@@ -164,6 +164,7 @@ _ERROR_HEADS = tuple(level | kind << 32 for level, kind in sorted(_ERROR_TYPES))
 _ORIGIN_TIMESTAMPING = 4
 _TTL_AT, _TOS_AT, _RECEIVED_BYTES = 80, 104, 112  # stamp 64 octets, TTL 24, TOS 24
 _ERROR_AT = 80
+_JOINED_AT, _JOINED_HEAD = 64, 17 | 104 << 32  # behind the stamp: SOL_UDP, UDP_GRO
 _CARD_AT = 6  # the third timespec of scm_timestamping, in int64
 
 
@@ -195,6 +196,17 @@ def received_card(block: MessageBlock, count: int) -> Longs:
     longs = block.longs[:count]
     stamps = longs[:, _CARD_AT] * NS_PER_S + longs[:, _CARD_AT + 1]
     return np.where((longs[:, 1] == _STAMP_HEAD) & (stamps != 0), stamps, ABSENT)
+
+
+def received_joined(block: MessageBlock, count: int) -> tuple[Longs, Longs]:
+    """(kernel RX stamp in UTC ns or ABSENT, octets of each packet that UDP_GRO joined into the message or 0), each shape (count,)."""
+    longs = block.longs[:count]
+    lengths = block.control_lengths[:count]
+    stamped = (lengths >= _JOINED_AT) & (longs[:, 1] == _STAMP_HEAD)
+    stamps = np.where(stamped, longs[:, 2] * NS_PER_S + longs[:, 3], ABSENT)
+    at = _JOINED_AT // 8
+    joined = stamped & (lengths >= _JOINED_AT + 20) & (longs[:, at + 1] == _JOINED_HEAD)
+    return stamps, np.where(joined, longs[:, at + 2] & 0xFFFF, 0)
 
 
 class SentStamps(NamedTuple):

@@ -41,11 +41,11 @@ _ERRORS = {kind.__name__: kind for kind in (UsageError, InputError, HostError, P
 
 
 class ChildProcess:
-    """The parent's end. `role`: "sender" or "reflector"; `launcher`: a command to run it under, as ("ip", "netns", "exec", "a")."""
+    """The parent's end. `role`: one of `worker.ROLES`; `launcher`: a command to run it under, as ("ip", "netns", "exec", "a")."""
 
     def __init__(self, role: str, config: Json, launcher: Sequence[str] = ()) -> None:
         """Returns when the child is ready. Raises what it raised, or HostError when it died."""
-        self._role = role
+        self.role = role
         bound = threading.current_thread() is threading.main_thread()  # else the death of a mere thread would end it
         command = [*launcher, sys.executable, "-P", "-m", "linkqual.net.worker", role, str(int(bound))]
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
@@ -102,7 +102,7 @@ class ChildProcess:
             if self._closed:
                 return None
             if timeout_s is not None and not select.select([self._output], [], [], timeout_s)[0]:
-                raise HostError(f"the {self._role} does not answer", hint="this host may be overloaded; try again")
+                raise HostError(f"the {self.role} does not answer", hint="this host may be overloaded; try again")
             data = os.read(self._output, _PIPE_BYTES)
             if not data:
                 return None
@@ -121,13 +121,13 @@ class ChildProcess:
             got = self.frame(timeout_s)
         if got is None:
             raise HostError(
-                f"the {self._role} ended: {self.last_words()}", hint="please report this with the line above"
+                f"the {self.role} ended: {self.last_words()}", hint="please report this with the line above"
             )
         kind, payload = got
         if kind == ERROR:
             self.raise_error(payload)
         if kind != wanted:
-            raise HostError(f"the {self._role} answered {kind!r} instead of {wanted!r}", hint="please report this")
+            raise HostError(f"the {self.role} answered {kind!r} instead of {wanted!r}", hint="please report this")
         return payload
 
     def raise_error(self, payload: bytes | bytearray) -> NoReturn:

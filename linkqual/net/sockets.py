@@ -39,6 +39,7 @@ _CARD_STAMPS = (
 _IP_RECVERR, _IP_RECVTTL, _IP_RECVTOS, _IP_MTU_DISCOVER = 11, 12, 13, 10
 _IPV6_RECVERR, _IPV6_RECVHOPLIMIT, _IPV6_RECVTCLASS, _IPV6_TCLASS, _IPV6_MTU_DISCOVER = 25, 51, 66, 67, 23
 _PMTUDISC_PROBE = 3  # never fragment, never shrink to a learned MTU: the size sent is the size tested
+_SOL_UDP, _UDP_SEGMENT, _UDP_GRO = 17, 103, 104
 _ERROR_BATCH = 256
 _ID_MODULUS = 2**32
 _ID = struct.Struct("=I")
@@ -57,8 +58,9 @@ class StampedSocket:
         dscp: int = 0,
         ecn: int = 0,
         ttl: int = 255,
+        departures: bool = True,
     ) -> None:
-        """`bind` "" lets the kernel choose. Raises HostError (address, port, rights) and PeerError (no route, no such name)."""
+        """`bind` "" lets the kernel choose. Without `departures` nothing is stamped on its way out. Raises HostError (address, port, rights) and PeerError (no route, no such name)."""
         if sys.platform != "linux":
             raise HostError("the probe engine needs Linux", hint="run linkqual on a Linux host or virtual machine")
         remote = _resolve(*peer) if peer else None
@@ -68,6 +70,7 @@ class StampedSocket:
         self.descriptor = self._socket.fileno()
         self._errors = MessageBlock(_ERROR_BATCH, 8)
         self.by_card = False
+        self._departures = departures
         self.receive_buffer_bytes = _grant(self._socket, _SO_RCVBUFFORCE, socket.SO_RCVBUF, buffer_bytes)
         self.send_buffer_bytes = _grant(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, buffer_bytes // 4)
         self._set_options(dscp << 2 | ecn, ttl)
@@ -149,7 +152,7 @@ class StampedSocket:
 
     def restart_ids(self) -> None:
         """The next datagram's TX stamp has the id 0: after a refused send nobody knows whether it used up an id."""
-        for flags in (_STAMPS, _ALL_STAMPS):
+        for flags in (_STAMPS, _ALL_STAMPS) if self._departures else (_STAMPS,):
             wanted = flags | (_CARD_STAMPS if self.by_card else 0)
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, wanted)
 
@@ -157,6 +160,23 @@ class StampedSocket:
         """From now on the network card stamps packets too, each with a message of its own on the error queue."""
         self.by_card = True
         self.restart_ids()
+
+    def cut_trains(self, octets: int) -> bool:
+        """From now on a long datagram leaves as a train of packets of so many octets of payload (UDP_SEGMENT); 0: as it is.
+
+        False: this kernel cannot.
+        """
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(_SOL_UDP, _UDP_SEGMENT, octets)
+            return True
+        return False
+
+    def join_trains(self, *, joined: bool) -> bool:
+        """Whether packets of one length that came together are read as one message (UDP_GRO). False: this kernel cannot."""
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(_SOL_UDP, _UDP_GRO, int(joined))
+            return True
+        return False
 
     def receive(self, block: MessageBlock) -> int:
         """Messages that are there, at most a block full. A pending ICMP error is left to `sent_stamps`, which sees it too."""

@@ -1,20 +1,26 @@
-"""Entry of the engine's processes: `python -m linkqual.net.worker sender|reflector 0|1` (1: die with the parent's thread)."""
+"""Entry of the engine's processes: `python -m linkqual.net.worker ROLE 0|1` (1: die with the parent's thread)."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from linkqual.net.process import serve
+
+ROLES = {
+    "sender": "linkqual.net.drive",
+    "reflector": "linkqual.net.mirror",
+    "load-sender": "linkqual.net.load_sender",
+    "load-receiver": "linkqual.net.load_receiver",
+}
 
 
 def main() -> None:
     """See the module's head."""
     role, bound = sys.argv[1:3]
-    if role == "sender":  # each loads only its own half: starting is most of a short session's cost
-        from linkqual.net.drive import drive
-    else:
-        from linkqual.net.mirror import drive
-    serve(drive, bound == "1")
+    serve(
+        import_module(ROLES[role]).drive, bound == "1"
+    )  # each loads only its own half: starting is most of a short session's cost
 
 
 if __name__ == "__main__":
