@@ -48,6 +48,15 @@ def _share(name: str, title: str, directions: tuple[Direction, ...], definition:
     return Metric(name, title, "ratio", "stamp", directions, Relation.AT_MOST, False, ("ratio",), definition, standard)
 
 
+def _of_services(
+    name: str, title: str, unit: str, relation: Relation, statistics: tuple[str, ...], definition: str, standard: str
+) -> Metric:
+    quantiles = unit == "ns"
+    return Metric(
+        name, title, unit, "services", (FORWARD, REVERSE), relation, quantiles, statistics, definition, standard
+    )
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -111,6 +120,120 @@ METRICS: dict[str, Metric] = {
             ("mean",),
             "TCP payload that reached the receiver in one second, warm-up left out",
             "RFC 6349",
+        ),
+        Metric(
+            "loaded_round_trip_delay",
+            "round trip under load",
+            "ns",
+            "throughput",
+            (ROUND_TRIP,),
+            Relation.AT_MOST,
+            True,
+            ("min", "max", "mean"),
+            "round trip of a STAMP stream beside the judged TCP load, of the load in whose direction it is longer",
+            "RFC 2681, RFC 6349",
+        ),
+        Metric(
+            "added_delay",
+            "added delay under load",
+            "ns",
+            "throughput",
+            (FORWARD, REVERSE),
+            Relation.AT_MOST,
+            True,
+            ("max", "mean"),
+            "one-way delay beside the judged TCP load of this direction, above the median just before it; the clock offset cancels",
+            "RFC 6349, RFC 5481",
+        ),
+        Metric(
+            "loaded_loss_ratio",
+            "loss under load",
+            "ratio",
+            "throughput",
+            (FORWARD, REVERSE),
+            Relation.AT_MOST,
+            False,
+            ("ratio",),
+            "STAMP packets lost beside the judged TCP load of this direction, of those sent",
+            "RFC 7680",
+        ),
+        Metric(
+            "rate_symmetry",
+            "rates of both directions",
+            "times",
+            "throughput",
+            (ROUND_TRIP,),
+            Relation.AT_MOST,
+            False,
+            ("factor",),
+            "goodput of the stronger direction over that of the weaker one, by the receivers' median seconds",
+            "RFC 6349",
+        ),
+        _of_services(
+            "information_rate",
+            "information rate (IR)",
+            "ratio",
+            Relation.AT_LEAST,
+            ("ratio",),
+            "what arrives of a service while at least its CIR is offered, as a share of the CIR, by the receiver's stamps",
+            "ITU-T Y.1564",
+        ),
+        _of_services(
+            "frame_loss_ratio",
+            "frame loss (FLR)",
+            "ratio",
+            Relation.AT_MOST,
+            ("ratio",),
+            "frames that do not arrive of those offered within the CIR, in each step for itself",
+            "ITU-T Y.1563, ITU-T Y.1564",
+        ),
+        _of_services(
+            "frame_transfer_delay",
+            "frame delay (FTD)",
+            "ns",
+            Relation.AT_MOST,
+            ("min", "max", "mean"),
+            "one-way delay of a STAMP stream in the service's DSCP while the service is loaded within its CIR",
+            "ITU-T Y.1563, ITU-T Y.1564",
+        ),
+        _of_services(
+            "frame_delay_variation",
+            "frame delay variation (FDV)",
+            "ns",
+            Relation.AT_MOST,
+            ("max", "mean"),
+            "one-way delay of that stream above its smallest one of the same step; the clock offset cancels",
+            "ITU-T Y.1563, ITU-T Y.1564",
+        ),
+        _of_services(
+            "service_availability",
+            "availability (AVAIL)",
+            "ratio",
+            Relation.AT_LEAST,
+            ("ratio",),
+            "seconds of the performance test that are not unavailable: ten and more in a row that each lose half of their frames",
+            "ITU-T Y.1563, ITU-T Y.1564",
+        ),
+        _of_services(
+            "policing",
+            "policing",
+            "ratio",
+            Relation.AT_MOST,
+            ("ratio",),
+            "what gets through above CIR + EIR while more than that is offered, as a share of CIR + EIR",
+            "ITU-T Y.1564",
+        ),
+        Metric(
+            "frame_throughput",
+            "frame throughput",
+            "bit/s",
+            "search",
+            (FORWARD, REVERSE),
+            Relation.AT_LEAST,
+            False,
+            ("min",),
+            "highest rate at which the loss goal is kept, as the contracted rate counts; of all frame sizes the one with the least",
+            "RFC 2544, RFC 9004",
         ),
         Metric(
             "marking",

@@ -93,6 +93,14 @@ def parse_ratio(text: object) -> float:
     return float(value)
 
 
+def parse_factor(text: object) -> float:
+    """How many times as much, at least 1, of "1.25", "1.25 x"."""
+    number, unit = _split(text, "factor", "1.25")
+    if unit not in ("", "x", "times") or not number.is_finite() or number < 1:
+        raise InputError(f"{text!r} is no factor of 1 or more", hint="write it like 1.25")
+    return float(number)
+
+
 def _short(value: float, digits: int = 4) -> str:
     text = f"{value:.{digits}g}"
     if "e" in text:

@@ -65,7 +65,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         time.monotonic_ns() - clock,
         stamp=result,
         fault=stream.explained(report),
-        conditions=Conditions(near=_near_conditions(report), far=stream.far_conditions(far, report)),
+        conditions=Conditions(near=near_conditions(report), far=stream.far_conditions(far, report)),
     )
 
 
@@ -111,7 +111,7 @@ def _reason(stream: Stream, step: Step, bench: Bench) -> str:
     return "decided" if known else ""
 
 
-def _near_conditions(report: dict[str, Any]) -> EndConditions:
+def near_conditions(report: dict[str, Any]) -> EndConditions:
     """What only the engine knows of this end: where stamps came from, buffers granted, what its own socket dropped."""
     stamps = {"T1": report.get("t1_source"), "T4": report.get("t4_source")}
     return EndConditions(

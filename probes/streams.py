@@ -141,6 +141,8 @@ class AgentStream(Stream):
     control: Control
     opened: dict[str, Any]  # the agent's answer
     held: list[Records] = field(default_factory=list)
+    silence_ns: int = SILENCE_NS
+    patience_s: float | None = None  # for that answer; None: the control channel's own
 
     def settings(self) -> SenderConfig:
         """See Stream."""
@@ -161,7 +163,7 @@ class AgentStream(Stream):
             self.heard_ns = now
         elif kind := self.control.lost():
             self.fault = Fault(kind, _LOST[kind], _RESTART)
-        elif now - self.heard_ns > SILENCE_NS:
+        elif now - self.heard_ns > self.silence_ns:
             self._ask_whether_alive()
             self.heard_ns = now
         self.held.append(rows)
@@ -213,7 +215,7 @@ class AgentStream(Stream):
     def _ask_whether_alive(self) -> None:
         """Nothing has come back for a while: does the far end still answer on the control channel?"""
         try:
-            self._ask("stamp.counters")
+            self.control.call("stamp.counters", self.patience_s, session=self.opened["session"])
         except LinkqualError as error:
             self.fault = far_fault(error)
         else:

@@ -38,8 +38,8 @@ from linkqual.model.probes import (
     Trace,
 )
 from linkqual.model.services import FoundRate, SearchResult, ServicesResult, ServiceStep
-from linkqual.model.tcp import ThroughputResult
-from linkqual.model.trains import Train, TrainsResult
+from linkqual.model.tcp import AddedDelay, ThroughputResult
+from linkqual.model.trains import Range, Train, TrainsResult
 from linkqual.model.verdicts import (
     SEVERITY,
     Diagnosis,
@@ -55,6 +55,7 @@ from linkqual.model.verdicts import (
 __all__ = [
     "SCHEMA",
     "SEVERITY",
+    "AddedDelay",
     "Burst",
     "BurstsResult",
     "ClockState",
@@ -90,6 +91,7 @@ __all__ = [
     "Plan",
     "Profile",
     "Qualification",
+    "Range",
     "Relation",
     "Rule",
     "SearchResult",

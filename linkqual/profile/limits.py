@@ -4,6 +4,7 @@
     rtt_budget · 1.2 x rtt_budget             a fact of the line, with a factor
     95 % of goodput · 95 % of cir             a share of a fact of the line
     rtt_budget or 5 ms                        the fact when known, else the value
+    agreed · agreed or 1e-3                   what is agreed of each service (`profile.agreed`), else the value
     keep all · keep EF, AF41                  markings that must arrive as they were sent
     none                                      measured and shown, never judged
 
@@ -21,13 +22,18 @@ from linkqual.errors import InputError
 from linkqual.model import Direction, Link
 from linkqual.session.marking import wanted
 from linkqual.stats.throughput import header_goodput
-from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_rate_bps, parse_ratio
+from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_factor, parse_rate_bps, parse_ratio
 
 NONE = "none"
 LEAST_RATIO = 1e-12  # three million million good packets prove it
 ASSUMED_MTU = 1500  # where the line's MTU is not given
-_FACTS = {"ns": ("rtt_budget",), "bit/s": ("goodput", "cir"), "ratio": ()}
-_READ: dict[str, Callable[[object], float]] = {"ns": parse_duration_ns, "bit/s": parse_rate_bps, "ratio": parse_ratio}
+_FACTS = {"ns": ("rtt_budget", "agreed"), "bit/s": ("goodput", "cir"), "ratio": ("agreed",), "times": ()}
+_READ: dict[str, Callable[[object], float]] = {
+    "ns": parse_duration_ns,
+    "bit/s": parse_rate_bps,
+    "ratio": parse_ratio,
+    "times": parse_factor,
+}
 _TERM = re.compile(
     r"(?:(?P<percent>\d+(?:\.\d+)?)\s*%\s*of\s+|(?P<factor>\d+(?:\.\d+)?)\s*[x×*]\s*)?(?P<fact>[a-z][a-z_]*)\Z"
 )
@@ -35,6 +41,7 @@ ALLOWED = {
     "ns": "a duration such as 12 ms, 'rtt_budget', '1.2 x rtt_budget', 'rtt_budget or 5 ms', or none",
     "bit/s": "a rate such as 9 Gbit/s, '95 % of goodput', '95 % of cir', '95 % of goodput or 900 Mbit/s', or none",
     "ratio": "a ratio such as 1e-5 or 0.1 %, or none",
+    "times": "how many times as much, such as 1.25, or none",
     "marking": "keep all, keep EF, AF41 (or ECT(0), CE), or none",
 }
 

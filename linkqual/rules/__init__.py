@@ -8,13 +8,13 @@ Floor 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
-from linkqual.rules import marking, notes, packets, seconds, words
+from linkqual.rules import asymmetry, loaded, marking, notes, packets, search, seconds, services, words
 
-_NEED_AGENT = ("throughput", "marking")
+_NEED_AGENT = ("throughput", "marking", "services", "search")
 
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
@@ -23,7 +23,7 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     The worst required finding wins; an advisory one never turns it red, one without a limit cannot be judged at all.
     """
     family = family_size(plan.objectives)
-    findings = tuple(_finding(objective, measurements, family) for objective in plan.objectives)
+    findings = tuple(_finding(objective, plan, measurements, family) for objective in plan.objectives)
     outcome = worst([one.outcome for one in findings if _decides(one.objective)])
     return Verdict(outcome, findings, notes.of(plan, measurements, findings), _family_words(family, findings))
 
@@ -32,7 +32,7 @@ def _decides(objective: Objective) -> bool:
     return objective.required and objective.limit is not None
 
 
-def _finding(objective: Objective, measurements: Sequence[Measurement], family: int) -> Finding:
+def _finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding:
     metric = METRICS.get(objective.metric)
     if metric is None:
         return _missing(
@@ -40,16 +40,10 @@ def _finding(objective: Objective, measurements: Sequence[Measurement], family: 
             f"this linkqual does not know the metric {objective.metric!r}",
             "judge with the release that measured",
         )
-    if metric.probe == "throughput":
-        load = seconds.heaviest(measurements, objective)
-        return seconds.finding(objective, load, family) if load else _not_run(objective, metric.probe, measurements)
-    if metric.probe == "marking":
-        marked = [one for one in measurements if one.marking is not None]
-        if marked:
-            return marking.finding(objective, marked[-1])
-    streams = [one for one in measurements if one.stamp is not None]
-    if metric.probe == "stamp" and streams:
-        return packets.finding(objective, max(streams, key=_packets), family)
+    judged = _JUDGES.get(metric.name) or _JUDGES.get(metric.probe)
+    found = judged(objective, plan, measurements, family) if judged is not None else None
+    if found is not None:
+        return found
     return _absent(objective, metric.probe, measurements)
 
 
@@ -61,6 +55,41 @@ def _absent(objective: Objective, probe: str, measurements: Sequence[Measurement
         if one.step.probe == probe and one.not_needed:
             return Finding(objective, Outcome.NOT_JUDGED, f"not needed: {one.not_needed}", step=one.step.key)
     return _not_run(objective, probe, measurements)
+
+
+def _throughput(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
+    load = seconds.heaviest(measurements, objective.direction)
+    return seconds.finding(objective, load, family) if load else None
+
+
+def _under_load(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
+    return loaded.finding(objective, measurements, family)
+
+
+def _marking(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], _family: int) -> Finding | None:
+    marked = [one for one in measurements if one.marking is not None]
+    return marking.finding(objective, marked[-1]) if marked else None
+
+
+def _stream(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
+    streams = [one for one in measurements if one.stamp is not None]
+    return packets.finding(objective, max(streams, key=_packets), family) if streams else None
+
+
+def _symmetry(objective: Objective, plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
+    return asymmetry.finding(objective, plan.link, measurements, family)
+
+
+_Judge = Callable[[Objective, Plan, Sequence[Measurement], int], Finding | None]  # None: nothing was measured of it
+_JUDGES: dict[str, _Judge] = {  # by metric, else by the probe that measures it
+    **dict.fromkeys(loaded.METRICS, _under_load),
+    "rate_symmetry": _symmetry,
+    "throughput": _throughput,
+    "marking": _marking,
+    "stamp": _stream,
+    "services": services.finding,
+    "search": search.finding,
+}
 
 
 def _packets(measurement: Measurement) -> int:

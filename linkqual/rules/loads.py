@@ -10,6 +10,7 @@ from linkqual.units import format_count, format_rate, format_ratio
 
 WHOLE = 0.985  # of what the headers allow: all of it, TCP's own needs taken off
 JUMBO = 9000
+HIDES_LOSS = ("bbr",)  # it keeps sending whatever is lost: shown beside, never judged in place of another
 ALONE = 0.9  # one stream under this share of many is worth a note
 TIMESTAMPS_IPV4 = 52  # IPv4 and TCP headers with time stamps around the segment iperf3 reports
 
@@ -24,8 +25,16 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
 
 
 def by_streams(measurements: Sequence[Measurement], direction: Direction) -> list[ThroughputResult]:
-    """The loads of a direction that have seconds to show, the one with the most streams last."""
-    here = [one.throughput for one in measurements if one.throughput is not None and one.step.direction is direction]
+    """The loads of a direction alone that have seconds to show, the one with the most streams last.
+
+    Those with a congestion control that hides loss are left out: they are a comparison and no rung of the ladder.
+    """
+    here = [
+        one.throughput
+        for one in measurements
+        if one.throughput is not None and one.step.direction is direction
+        and one.step.params.get("congestion_control") not in HIDES_LOSS
+    ]  # fmt: skip
     return sorted((one for one in here if one.receiver_bps), key=lambda one: one.streams)
 
 

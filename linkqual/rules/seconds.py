@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from linkqual.metrics import METRICS, quantile
 from linkqual.model import (
+    Direction,
     Estimate,
     Finding,
     Measurement,
@@ -17,28 +18,38 @@ from linkqual.model import (
     Rule,
     ThroughputResult,
 )
-from linkqual.rules import decisions, hosts, whole, words
+from linkqual.rules import decisions, hosts, loads, whole, words
 from linkqual.rules.proportion import Reason, allowed_share, rule, sample_of, strict_confidence
 from linkqual.stats import throughput
 from linkqual.stats.tally import tally
 from linkqual.units import format_value
 
-_FASTER = (
+FASTER = (
     "measure from hosts that can fill the line: more cores (iperf3 from 3.16 on uses one a stream), larger packets (MTU 9000), longer receive rings "
     "(ethtool -G), interrupts spread over cores, and a slot wide enough for the card"
 )
 
 
-def heaviest(measurements: Sequence[Measurement], objective: Objective) -> Measurement | None:
-    """The load with the most streams in this direction that has seconds to show; else the one that says why it has none."""
+def heaviest(measurements: Sequence[Measurement], direction: Direction) -> Measurement | None:
+    """The load of this direction that is judged: as planned, else the one with the most streams; with seconds to show.
+
+    Without any, the one that says why it has none. What is shown beside it (another congestion control) never takes its place.
+    """
     here = [
         one for one in measurements
-        if one.step.direction is objective.direction and (one.throughput is not None or one.step.probe == "throughput")
+        if one.step.direction is direction and (one.throughput is not None or one.step.probe == "throughput")
     ]  # fmt: skip
     measured = [one for one in here if one.throughput is not None and one.throughput.receiver_bps]
     if measured:
-        return max(measured, key=lambda one: one.throughput.streams if one.throughput else 0)
-    return next((one for one in here if one.fault is not None), here[0] if here else None)
+        return max(measured, key=_rank)
+    faulty = [one for one in here if one.fault is not None]
+    return max(faulty or here, key=_rank, default=None)
+
+
+def _rank(load: Measurement) -> tuple[bool, bool, int]:
+    params, result = load.step.params, load.throughput
+    streams = result.streams if result is not None else params.get("streams", 0)
+    return bool(params.get("judged")), params.get("congestion_control") not in loads.HIDES_LOSS, streams
 
 
 def finding(objective: Objective, measurement: Measurement, family: int) -> Finding:
@@ -47,7 +58,7 @@ def finding(objective: Objective, measurement: Measurement, family: int) -> Find
     if found.outcome is not Outcome.FAIL or not limited:
         return found
     said = f"{found.because}; but {limited}: the host may be the limit and not the line"
-    return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=_FASTER)
+    return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=FASTER)
 
 
 def _found(objective: Objective, measurement: Measurement, family: int) -> Finding:
@@ -119,4 +130,4 @@ def _estimate(objective: Objective, bps: Sequence[float]) -> Estimate | None:
 
 
 def _load(result: ThroughputResult) -> str:
-    return f"{len(result.receiver_bps)} s with {result.streams} stream{'s' if result.streams != 1 else ''}"
+    return f"{len(result.receiver_bps)} s with {words.streams(result.streams)}"

@@ -42,6 +42,6 @@ def _findings(way: Direction, plan: Plan, measurements: Sequence[Measurement]) -
     family = family_size(plan.objectives)
     for objective in plan.objectives:
         if objective.metric == "throughput" and objective.direction is way:
-            load = seconds.heaviest(measurements, objective)
+            load = seconds.heaviest(measurements, objective.direction)
             if load is not None:
                 yield seconds.finding(objective, load, family)

@@ -31,7 +31,7 @@ def name(objective: Objective) -> str:
     """ "forward loss", "round trip p99", "reverse jitter (PDV) p99.9"."""
     metric = METRICS[objective.metric]
     direction = "" if objective.direction is Direction.ROUND_TRIP else f"{objective.direction} "
-    if objective.direction is Direction.ROUND_TRIP and metric.name != "round_trip_delay":
+    if objective.direction is Direction.ROUND_TRIP and not metric.title.startswith("round trip"):
         direction = "round-trip "
     statistic = "" if objective.statistic == "ratio" else f" {objective.statistic}"
     return f"{direction}{metric.title}{statistic}"
@@ -40,6 +40,11 @@ def name(objective: Objective) -> str:
 def unit(objective: Objective) -> str:
     """What is counted: packets or seconds."""
     return "seconds" if objective.metric == "throughput" else "packets"
+
+
+def streams(count: int) -> str:
+    """ "1 stream", "16 streams"."""
+    return f"{count} stream{'s' if count != 1 else ''}"
 
 
 def percent(share: float) -> str:
@@ -54,6 +59,7 @@ def _did(objective: Objective) -> tuple[str, str]:
         "loss_ratio": ("was lost", "were lost"),
         "reordered_ratio": ("came out of order", "came out of order"),
         "duplicate_ratio": ("came more than once", "came more than once"),
+        "added_delay": (f"took over {limit} longer than before the load",) * 2,
         "pdv": (f"was more than {limit} above the smallest delay", f"were more than {limit} above the smallest delay"),
         "ipdv": (f"differed by more than {limit} from the one before",) * 2,
         "throughput": (f"was below {limit}", f"were below {limit}"),

@@ -15,7 +15,7 @@ def distribution(summary: Summary, metric: str, direction: Direction) -> Histogr
     found: Histogram | None = None
     if metric == "round_trip_delay":
         found = summary.round_trip_delay
-    elif metric == "one_way_delay":
+    elif metric in ("one_way_delay", "added_delay"):
         found = summary.forward_delay if direction is Direction.FORWARD else summary.reverse_delay
     elif metric == "ipdv":
         found = summary.ipdv.get(direction)
