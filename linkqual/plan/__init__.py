@@ -27,6 +27,7 @@ from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
 from linkqual.plan.bounds import bounded
 from linkqual.plan.steps import Builder
 from linkqual.plan.text import as_json, describe, traffic
+from linkqual.profile import agreed
 from linkqual.profile.limits import NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 
@@ -117,7 +118,10 @@ def _resolve(
     for objective in profile.objectives:
         metric = METRICS[objective.metric]
         limit = parse(objective.limit_text or NONE, metric.unit)
-        value, why = resolve(limit, link, objective.direction, options.ip_version)
+        if limit.fact == agreed.AGREED:
+            value, why = agreed.resolve(limit, objective, link)
+        else:
+            value, why = resolve(limit, link, objective.direction, options.ip_version)
         if value is None and limit.text == NONE:
             why = f"{objective.metric} {objective.statistic}: measured and shown, the profile sets no limit"
         if metric.probe not in probes:

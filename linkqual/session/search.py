@@ -2,7 +2,8 @@
 
 RFC 2544 section 26.1 with the loss verification of RFC 9004 section 6.4 (after ETSI TST009): a trial that breaks the goal is run a
 second time, and only when that breaks it too does the rate count as too high; so a loss that has nothing to do with the rate
-does not send the search down. What is found is run once more, for longer (section 24: 60 s); where that fails the search goes on below.
+does not send the search down. What is found is run once more, for longer (section 24: 60 s). Where that breaks the goal, short trials
+have shown a buffer and not the rate: the search goes on below in steps that double, and with long trials alone.
 
     search = Search(maximum_bps, goal, resolution)
     while (trial := search.trial):
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_TRIALS = 60  # a line that changes its mind all the time must not hold the search for ever
+MOST_FINALS = 16  # long trials, repeats included: a line that keeps changing its mind must not hold the search for ever
 OFFERED = 0.99  # of the rate asked for: under it the trial speaks of a lower rate
 
 
@@ -52,20 +53,21 @@ class Search:
     rate_bps: int | None = None  # highest that kept the goal for the final length
     _low: int = 0  # highest that kept the goal
     _high: int = 0  # lowest that broke it twice; 0: none yet
-    _kept: list[int] | None = None  # every rate that kept the goal, ascending
-    _trials: int = 0
+    _drop_bps: int = 0  # how far below the next long trial is tried; 0: no long trial has broken the goal
+    _short: int = 0  # trials so far
+    _finals: int = 0
     trial: Trial | None = None
 
     def __post_init__(self) -> None:
         """The first trial is at the maximum: a good line is done with it."""
-        self._kept = []
         self.trial = Trial(self.maximum_bps)
 
     def told(self, result: Told) -> None:
         """What the pending trial counted; `trial` is then the next one, or None."""
         trial = self.trial
         assert trial is not None
-        self._trials += 1
+        self._finals += trial.final
+        self._short += not trial.final
         if result.stopped:
             self._end(result.stopped, trial, kept=False)
         elif not result.sent:
@@ -76,8 +78,11 @@ class Search:
             self.trial = Trial(trial.rate_bps, trial.final, repeat=True)
         else:  # where the receiving host dropped what broke the goal, what the line did at this rate is not known
             self._broke(trial, "host" if self._within(result.lost - result.host_lost, result.sent) else "")
-        if self.trial is not None and self._trials >= MOST_TRIALS:
-            self._end("trials", self.trial, kept=False)
+        following = self.trial
+        if following is None:
+            return
+        if self._finals >= MOST_FINALS if following.final else self._short >= most_trials(self.resolution):
+            self._end("trials", following, kept=False)
 
     def _within(self, lost: int, sent: int) -> bool:
         return lost <= self.goal * sent
@@ -90,28 +95,34 @@ class Search:
             else:
                 self.limited, self.trial = "host", Trial(rate, final=True)
             return
-        if trial.final:
-            self._end(self.limited, trial, kept=True)
-            return
-        assert self._kept is not None
-        self._kept.append(trial.rate_bps)
         self._low = trial.rate_bps
-        self._next()
+        if trial.final and not self._drop_bps:
+            self._end(self.limited, trial, kept=True)
+        else:
+            self._next()
 
     def _broke(self, trial: Trial, limited: str) -> None:
-        assert self._kept is not None
         self._high, self.limited = trial.rate_bps, limited
-        self._kept = [rate for rate in self._kept if rate < trial.rate_bps]
-        self._low = self._kept[-1] if self._kept else 0
+        if trial.final and not self._drop_bps:
+            self._low, self._drop_bps = 0, max(self._near, 1)
         self._next()
+
+    @property
+    def _near(self) -> int:
+        return int(self.resolution * self.maximum_bps)
 
     def _next(self) -> None:
         """Half way between what kept the goal and what broke it; close enough, what kept it is tried for longer."""
-        near = self.resolution * self.maximum_bps
-        if self._low >= self.maximum_bps or (self._high and self._high - self._low <= near):
-            self.trial = Trial(self._low, final=True) if self._low else None
+        long = bool(self._drop_bps)
+        if long and not self._low:
+            self.trial = Trial(max(self._high - self._drop_bps, self._high // 2), final=True)
+            self._drop_bps *= 2
+        elif self._low < self.maximum_bps and (not self._high or self._high - self._low > self._near):
+            self.trial = Trial((self._low + (self._high or self.maximum_bps)) // 2, final=long)
+        elif long:
+            self._end(self.limited, Trial(self._low, final=True), kept=True)
         else:
-            self.trial = Trial((self._low + (self._high or self.maximum_bps)) // 2)
+            self.trial = Trial(self._low, final=True) if self._low else None
 
     def _end(self, why: str, trial: Trial, *, kept: bool) -> None:
         """Over. Without a final trial that kept the goal, the highest rate that did for a short one is what is known."""
@@ -120,7 +131,7 @@ class Search:
 
 
 def most_trials(resolution: float) -> int:
-    """Trials of a search in which every one fails once, the final one apart."""
+    """Short trials of a search at most: from the whole range to the resolution, each repeated."""
     steps, width = 1, 1.0
     while width > resolution:
         width /= 2
