@@ -24,15 +24,23 @@ _WHOLE_S = 0.9  # an interval shorter than this is the rest of the run, not a se
 _OVERLAP_S = 0.05  # clocks of two reports may differ so much and still follow each other
 _RAW = "the document is kept in the run folder's raw/"
 
-# First version without it -> what results of older ones cannot be trusted in, and what is done about it here.
-# From the project's release notes and issues (numbers in brackets).
+# Since which version, the first without it, and what results cannot be trusted in, with the number of the project's issue (or
+# pull request), and what is done about it here. From its release notes and issues.
 KNOWN_WRONG: tuple[tuple[tuple[int, int], tuple[int, int], str], ...] = (
-    ((3, 0), (3, 5), "totals count data that came after the end of the test: only whole seconds are used"),
+    ((3, 0), (3, 5), "totals count data that came after the end of the test (#692): only whole seconds are used"),
     ((3, 0), (3, 12), "large RTT values may be printed negative (#1372): such ones are left out"),
-    ((3, 0), (3, 14), "totals are wrong with --omit (#1489): the warm-up is cut off here instead"),
+    ((3, 0), (3, 14), "totals are wrong with --omit (#443, #1489): the warm-up is cut off here instead"),
     ((3, 0), (3, 14), "the exit code is 0 on failure with -J (#1405): only the document is believed"),
-    ((3, 0), (3, 16), "all streams share one thread: at high rates one core is the limit, not the line"),
-    ((3, 16), (3, 18), "may crash when its threads end (#1760, #1801): a missing document is a fault, not a slow line"),
+    ((3, 10), (3, 14), "fields are there twice with several streams (#1492): none of them is used"),
+    ((3, 0), (3, 15), "a server may wait for its client for ever (ESNET-SECADV-2023-0002): the agent ends it"),
+    ((3, 0), (3, 16), "all streams share one thread (PR #1591): at high rates one core is the limit, not the line"),
+    ((3, 16), (3, 18), "the document may be written twice (#1688, #1716): a copy that is the same counts once"),
+    (
+        (3, 16),
+        (3, 18),
+        "may crash when its threads end (#1750, #1760, #1801): a missing document is a fault, not a slow line",
+    ),
+    ((3, 16), (3, 18), "a limited rate burns a core (#1741): with --max-rate its CPU figure is not that of the load"),
     ((3, 17), (3, 18), "--get-server-output overflows with several streams (#1776): the agent hands it over instead"),
 )
 
@@ -46,6 +54,11 @@ class Interval:
     bps: float
     bytes: int
     omitted: bool = False
+    flows: tuple[int, ...] = ()  # bytes of each stream
+    rtt_ns: int = 0  # a sender's: TCP's smoothed estimate, mean of the streams; 0: not told
+    retransmits: int | None = None  # a sender's
+    window_bytes: int = 0  # a sender's largest congestion window
+    receive_window_bytes: int = 0  # the largest window offered to a sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +82,19 @@ class Report:
 
     def seconds(self, warmup_s: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Rates (bit/s) of the whole seconds that began before the warm-up's end, and of those after."""
-        whole = [one for one in self.intervals if one.seconds >= _WHOLE_S]
-        early = [one.omitted or one.start_s < warmup_s - _WHOLE_S / 2 for one in whole]
-        return (
-            tuple(one.bps for one, warm in zip(whole, early, strict=True) if warm),
-            tuple(one.bps for one, warm in zip(whole, early, strict=True) if not warm),
-        )
+        early = [one.bps for one in self._whole() if _early(one, warmup_s)]
+        return tuple(early), tuple(one.bps for one in self.measured(warmup_s))
+
+    def measured(self, warmup_s: float) -> tuple[Interval, ...]:
+        """The whole seconds after the warm-up."""
+        return tuple(one for one in self._whole() if not _early(one, warmup_s))
+
+    def _whole(self) -> list[Interval]:
+        return [one for one in self.intervals if one.seconds >= _WHOLE_S]
+
+
+def _early(one: Interval, warmup_s: float) -> bool:
+    return one.omitted or one.start_s < warmup_s - _WHOLE_S / 2
 
 
 def read(text: str) -> Report | Fault:
@@ -138,6 +158,8 @@ def _document(text: str) -> dict[str, Json] | Fault:
     except (ValueError, RecursionError) as error:
         return _damage(begun, error)
     rest = begun[end:].strip()
+    if rest == begun[:end].strip():  # 3.16 and 3.17
+        rest = ""
     if rest.startswith("{") and isinstance(document, dict):
         return Fault("iperf3-several", "more than one iperf3 document in a row", _RAW)
     if rest or not isinstance(document, dict):
@@ -222,9 +244,24 @@ def _intervals(found: list[Json]) -> tuple[Interval, ...]:
                 sum(_amount(stream["bits_per_second"], "bits_per_second") for stream in streams),
                 sum(int(_amount(stream["bytes"], "bytes")) for stream in streams),
                 bool(streams[0].get("omitted", False)),
+                **_of_streams(streams),
             )
         )
     return tuple(kept)
+
+
+def _of_streams(streams: list[dict[str, Json]]) -> dict[str, Json]:
+    """What one interval says of its streams, and what TCP_INFO told their sender."""
+    rtts = _rtts(streams)
+    retransmits = [_count(stream.get("retransmits")) for stream in streams]
+    known = [count for count in retransmits if count is not None]
+    return {
+        "flows": tuple(int(_amount(stream["bytes"], "bytes")) for stream in streams),
+        "rtt_ns": round(sum(rtts) / len(rtts)) if rtts else 0,
+        "retransmits": sum(known) if known and len(known) == len(retransmits) else None,
+        "window_bytes": max(_count(stream.get("snd_cwnd")) or 0 for stream in streams),
+        "receive_window_bytes": max(_count(stream.get("snd_wnd")) or 0 for stream in streams),
+    }
 
 
 def _amount(value: Json, name: str) -> float:

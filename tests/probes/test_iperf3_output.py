@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linkqual.model import Fault
-from linkqual.probes.iperf3_output import Report, fault_of, known_wrong, read
+from linkqual.probes.iperf3_output import KNOWN_WRONG, Report, fault_of, known_wrong, read
 
 
 def stream(start: float, seconds: float, bps: float, sender: bool = False, **more: Any) -> dict[str, Any]:
@@ -138,7 +138,7 @@ TEXT = json.dumps(GOOD, indent="\t")
         (TEXT[: len(TEXT) // 2], "iperf3-cut"),
         (TEXT[:-2], "iperf3-cut"),
         ('{"start": {"version": "iperf 3.', "iperf3-cut"),
-        (TEXT + "\n" + TEXT, "iperf3-several"),
+        (TEXT + "\n" + TEXT.replace("3.12", "3.13"), "iperf3-several"),
         (TEXT + TEXT[:50], "iperf3-several"),
         (TEXT.replace("1000000000.0", "nan", 1), "iperf3-nonsense"),
         (TEXT.replace("1000000000.0", "-nan", 1), "iperf3-nonsense"),
@@ -196,6 +196,29 @@ def test_one_wrong_character_never_raises(at: int, wrong: str) -> None:
     found = read(TEXT[:at] + wrong + TEXT[at + 1 :])
     if isinstance(found, Report):
         assert all(rate >= 0 for rate in found.seconds(0)[1])
+
+
+def test_a_document_written_twice_counts_once() -> None:
+    assert read(TEXT + "\n" + TEXT) == read(TEXT)
+
+
+def test_what_the_kernel_told_the_sender_is_kept_for_each_second() -> None:
+    told = {"rtt": 30_000, "retransmits": 2, "snd_cwnd": 90_000, "snd_wnd": 3_000_000}
+    first = second(0, 1e9, 3e9, sender=True, **told)
+    first["streams"][1] |= {"rtt": 50_000, "snd_cwnd": 120_000}
+    found = report(document(first, second(1, 1e9, 3e9), second(2, 1e9, 3e9, **told | {"retransmits": -1})))
+    (start, middle, last) = found.measured(0)
+    assert (start.rtt_ns, start.retransmits, start.window_bytes) == (40_000_000, 4, 120_000)
+    assert start.receive_window_bytes == 3_000_000
+    assert start.flows == (125_000_000, 375_000_000)
+    assert (middle.rtt_ns, middle.retransmits, middle.window_bytes) == (0, None, 0)  # a receiver's
+    assert last.retransmits is None  # a counter that wrapped
+    assert found.measured(1.0) == (middle, last)
+
+
+def test_every_fault_of_a_version_names_where_it_is_told() -> None:
+    assert all("#" in what or "SECADV" in what for _, _, what in KNOWN_WRONG)
+    assert all(since < until for since, until, _ in KNOWN_WRONG)
 
 
 def test_versions_with_known_faults() -> None:
