@@ -104,7 +104,7 @@ def read(text: str) -> Report | Fault:
         return document
     error = document.get("error", "")
     try:
-        report = _report(text, document, str(error))
+        report = _report(document, str(error))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         if error:
             return fault_of(str(error))
@@ -192,7 +192,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-def _report(text: str, document: dict[str, Json], error: str) -> Report:
+def _report(document: dict[str, Json], error: str) -> Report:
     start, end = document.get("start") or {}, document.get("end") or {}
     streams = [stream for one in document.get("intervals") or [] for stream in one["streams"]]
     rtts = _rtts(streams)
@@ -205,16 +205,16 @@ def _report(text: str, document: dict[str, Json], error: str) -> Report:
         rtt_min_ns=min(rtts, default=None),
         rtt_mean_ns=round(sum(rtts) / len(rtts)) if rtts else None,
         accepted_from=str((start.get("accepted_connection") or {}).get("host", "")),
-        **({} if error else _totals(text)),
+        **({} if error else _totals(document)),
     )
 
 
-def _totals(text: str) -> dict[str, Json]:
+def _totals(document: dict[str, Json]) -> dict[str, Json]:
     """What the iperf3 package reads from a document without error; nothing where the document leaves out what that needs."""
     from iperf3 import TestResult
 
     try:
-        known = TestResult(text)
+        known = TestResult(json.dumps(document))
     except (KeyError, IndexError, TypeError):
         return {}
     return {
