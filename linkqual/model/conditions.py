@@ -47,6 +47,7 @@ class EndConditions:
     clock_before: ClockState | None = None  # before the step; `clock` is after it
     clock_stepped_ns: int | None = None  # by which its clock was set during the step; None: not told
     floor: HostFloor | None = None  # None: not asked for
+    slot_bps: int | None = None  # what the PCIe slot of the card towards the peer carries one way; None: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,16 @@ def versions() -> dict[str, str]:
     return dict(_versions())
 
 
+def check_congestion_control(name: str) -> None:
+    """HostError when this kernel gives no socket that TCP congestion control (it is loaded on demand where root asks)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError:
+            hint = f"load it (modprobe tcp_{name}) and allow it (net.ipv4.tcp_allowed_congestion_control), or choose another"
+            raise HostError(f"the kernel has no TCP congestion control {name}, or does not allow it", hint) from None
+
+
 def boot_id() -> str:
     """The same at two ends that run on one kernel, and so share a clock; empty when the kernel does not say."""
     try:
@@ -80,4 +90,5 @@ def conditions(peer: str = "") -> EndConditions:
         versions=versions(),
         clock=clock_state(),
         notes=(narrow,) if narrow else (),
+        slot_bps=nic.slot_bps(interface) if interface else None,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
-from linkqual.rules import asymmetry, loaded, marking, notes, packets, search, seconds, services, words
+from linkqual.rules import asymmetry, loaded, marking, notes, packets, search, seconds, services, why, words
 
 _NEED_AGENT = ("throughput", "marking", "services", "search")
 
@@ -25,7 +25,8 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     family = family_size(plan.objectives)
     findings = tuple(_finding(objective, plan, measurements, family) for objective in plan.objectives)
     outcome = worst([one.outcome for one in findings if _decides(one.objective)])
-    return Verdict(outcome, findings, notes.of(plan, measurements, findings), _family_words(family, findings))
+    said = notes.of(plan, measurements, findings)
+    return Verdict(outcome, findings, said, _family_words(family, findings), why.diagnose(plan, measurements))
 
 
 def _decides(objective: Objective) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from linkqual.model import Direction, EndConditions, Measurement, ThroughputResult
-from linkqual.units import format_count
+from linkqual.units import format_count, format_rate
 
 BUSY = 0.9  # of the cores a load can use: beyond it the host may be what limits
 _THREADS_SINCE = (3, 16)  # from this iperf3 on each stream has a thread of its own, before one core carries all
@@ -84,15 +84,31 @@ def busy(result: ThroughputResult) -> str:
 
 def limiting(measurement: Measurement) -> str:
     """Why the hosts and not the line may have set the rate of a load; "" without a reason."""
-    result, state = measurement.throughput, measurement.conditions
+    result = measurement.throughput
     if result is None:
         return ""
-    ends = [(state.near, "near"), (state.far, "far")]
-    receiver, there = ends[1 if measurement.step.direction is Direction.FORWARD else 0]
-    used, lost = busy(result), _early(receiver)
+    used, lost = busy(result), dropped_early(measurement)
     said = [f"iperf3 used {used}"] if used else []
-    said += [f"the receiving host had no room for packets ({words(lost, there)})"] if lost else []
+    said += [f"the receiving host had no room for packets ({lost})"] if lost else []
     return ", and ".join(said)
+
+
+def dropped_early(measurement: Measurement) -> str:
+    """ "far softnet_dropped +3": what the receiving host of a load dropped before any socket saw it; "" for nothing."""
+    forward = measurement.step.direction is Direction.FORWARD
+    state, there = measurement.conditions, "far" if forward else "near"
+    return words(_early(state.far if forward else state.near), there)
+
+
+def slot_limit(measurement: Measurement, rate_bps: float | None) -> str:
+    """Which PCIe slot cannot carry that rate one way; "" where both can or nothing is known of them."""
+    state = measurement.conditions
+    narrow = [
+        f"the slot of the {place} end's card carries at most {format_rate(end.slot_bps)} one way, less than the {format_rate(rate_bps)} contracted"
+        for end, place in ((state.near, "near"), (state.far, "far"))
+        if rate_bps is not None and end.slot_bps is not None and end.slot_bps < rate_bps
+    ]
+    return " and ".join(narrow)
 
 
 def _early(end: EndConditions) -> Counters:

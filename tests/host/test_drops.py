@@ -267,6 +267,18 @@ def test_a_card_in_a_slot_too_narrow(
     assert nic.narrow_slot("no-such-card") == ""
 
 
+def test_what_a_slot_carries_one_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = tmp_path / "ens2" / "device"
+    device.mkdir(parents=True)
+    (device / "current_link_speed").write_text("16.0 GT/s PCIe\n")
+    (device / "current_link_width").write_text("16\n")
+    monkeypatch.setattr(nic, "_INTERFACES", tmp_path)
+    assert nic.slot_bps("ens2") == pytest.approx(31.5e9 * 8, rel=1e-3)  # generation 4: 63 GB/s are both ways added
+    monkeypatch.setattr(netlink, "outgoing_interface", lambda _address: "ens2")
+    assert host.conditions("192.0.2.1").slot_bps == nic.slot_bps("ens2")
+    assert nic.slot_bps("no-such-card") is None
+
+
 def test_what_the_kernel_does_not_have_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drops, "_THREAD_NET", tmp_path)
     monkeypatch.setattr(netlink, "queues", list)

@@ -1,0 +1,283 @@
+"""Is it a token bucket: a policer that drops, or a shaper that queues? Pure."""
+
+from __future__ import annotations
+
+from linkqual.model import LoadCount, TrainsResult
+from linkqual.rules import loads
+from linkqual.rules.why.facts import MANY, Facts
+from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
+from linkqual.stats import histogram, load_rates
+from linkqual.stats.overhead import KINDS, added_bytes
+from linkqual.stats.throughput import OVERHEAD_BYTES, bdp_bytes
+from linkqual.units import format_count, format_duration, format_rate, format_ratio, format_size
+
+BEYOND = 1.08  # of its rate: what many flows carry more is not bound by this bucket
+FULL = 0.85  # of a shaper's rate, or
+BACKED_OFF = 0.25  # of a policer's, TCP gets at least: less has another cause
+AGREES = 0.04  # two loads of different kinds met the same rate
+AS_CONTRACTED = 0.985
+OVERLOADED = 0.01  # loss of a UDP load from which on it shows the limit and not chance
+FLAT_NS = 3_000_000  # a policer with a shorter queue than this, and a shaper, cannot be told apart
+SURE_SPREAD = 0.05
+LEAST_TRAINS = 3
+KINDS_OF_BUCKET = ("policer", "shaper")
+
+
+def readings(facts: Facts) -> list[Reading]:
+    """Of the policer and of the shaper."""
+    trains = facts.trains
+    if facts.sharing.kind in ("cap", "members"):
+        said = f"one flow meets a limit, but {_sharing_words(facts)}: it is not one of all flows together"
+        return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
+    if trains is not None and trains.kind in KINDS_OF_BUCKET and trains.rate_bps is not None:
+        return _met(facts, trains)
+    if trains is not None and trains.kind == "none" and trains.at_least_bps:
+        reached = trains.at_least_bps * trains.ip_share
+        if reached >= AS_CONTRACTED * (facts.contract or reached):
+            said = f"trains of packets at {format_rate(trains.at_least_bps)} ({trains.counts}) met no limit"
+            return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
+    return _from_loads(facts, trains)
+
+
+def _sharing_words(facts: Facts) -> str:
+    best = facts.sharing
+    return f"{best.best_flows} flows carry {format_rate(best.best_bps)} where one carries {format_rate(best.bps)}"
+
+
+# ---- trains met a bucket
+
+
+def _met(facts: Facts, trains: TrainsResult) -> list[Reading]:
+    assert trains.rate_bps is not None
+    kind, other = trains.kind, KINDS_OF_BUCKET[trains.kind == "policer"]
+    how = (
+        "packets over the rate are dropped while delay stays flat"
+        if kind == "policer"
+        else "delay climbs before the first loss"
+    )
+    return [_explains(facts, trains, kind), refuted(other, f"{how}: that is a {kind}")]
+
+
+def _explains(facts: Facts, trains: TrainsResult, kind: str) -> Reading:
+    assert trains.rate_bps is not None
+    rate = trains.rate_bps[0] * trains.ip_share
+    beyond, flows, what = facts.carried(MANY)
+    if beyond > BEYOND * rate:
+        return refuted(
+            kind,
+            f"one flow meets a {kind} of {_counted(trains)}, but {flows} flows of {what} carry {format_rate(beyond)} (IP): it is not one of all flows together",
+        )
+    share = facts.got / facts.goodput(rate)
+    why_not = _why_not(facts, trains, kind, rate, share)
+    if why_not:
+        return refuted(kind, why_not)
+    agreeing = _agreeing(facts, rate)
+    spread = (trains.rate_bps[2] - trains.rate_bps[1]) / trains.rate_bps[0]
+    sound = sum(not one.void for one in trains.trains) >= LEAST_TRAINS and spread <= SURE_SPREAD
+    contracted = facts.contract is None or rate <= (1 + AGREES) * facts.contract
+    proven = bool(agreeing) and bool(flows) and sound and contracted
+    evidence = (
+        ("trains of packets", _trains_words(trains)),
+        *agreeing,
+        *_flows_line(facts, rate, flows, what),
+        *_tcp(facts, share),
+    )
+    return Reading(
+        kind,
+        Fit.PROVEN if proven else Fit.FITS,
+        _sentence(facts, trains, kind, share),
+        evidence,
+        _thin(facts, trains),
+        _next(facts, trains, kind),
+    )
+
+
+def _why_not(facts: Facts, trains: TrainsResult, kind: str, rate: float, share: float) -> str:
+    """Why this bucket does not explain the goodput; "" when it does."""
+    met = f"a {kind} of {_counted(trains)} was met"
+    if share > 1 + AGREES:
+        return f"{met}, but TCP carried {format_rate(facts.got)}, more than it lets through"
+    why_not = _policer_why_not(facts, share) if kind == "policer" else _shaper_why_not(facts, trains, rate, share)
+    return f"{met}{why_not}" if why_not else ""
+
+
+def _policer_why_not(facts: Facts, share: float) -> str:
+    if share < BACKED_OFF:
+        return f", and TCP got only {format_ratio(share)} of it: something else holds it back more"
+    if facts.resent == 0 and share < FULL:
+        return ", but TCP resent nothing: it never came up to it"
+    return ""
+
+
+def _shaper_why_not(facts: Facts, trains: TrainsResult, rate: float, share: float) -> str:
+    if _shallow(facts, trains) and facts.resent:
+        return ""
+    if facts.contract is not None and rate >= AS_CONTRACTED * facts.contract:
+        return ": that is what the contract gives, and its queue is deep enough for TCP to fill it"
+    if share < FULL:
+        return f", and TCP got only {format_ratio(share)} of what it lets through: something else holds it back more"
+    return ""
+
+
+def _shallow(facts: Facts, trains: TrainsResult) -> bool:
+    """Whether the queue holds less than a round trip: TCP that halves its window then leaves the line empty for a while."""
+    rtt = facts.base_rtt_ns
+    return rtt is not None and trains.buffer_ns is not None and trains.buffer_ns[0] < rtt
+
+
+def _agreeing(facts: Facts, rate: float) -> Lines:
+    """Loads of another kind that met the same rate."""
+    over = [one for one in facts.counts if load_rates.loss_ratio(one) > OVERLOADED]
+    same = [one for one in over if abs(load_rates.steady_bps(one) / rate - 1) <= AGREES]
+    found: list[tuple[str, str]] = []
+    if same and len(same) == len(over):
+        rates = [load_rates.steady_bps(one) for one in same]
+        said = f"{len(same)} loads of more than that lost packets, and {_range(rates)} (IP) came through"
+        found.append(("UDP load", said))
+    reached = max(loads.median(one) for one in facts.ladder) / facts.goodput(rate)
+    if 1 - 2 * AGREES <= reached <= 1 + AGREES:
+        found.append(
+            ("TCP goodput", f"its best load got {format_ratio(reached)} of what full packets leave of that rate")
+        )
+    return tuple(found)
+
+
+def _range(rates: list[float]) -> str:
+    low, high = format_rate(min(rates)), format_rate(max(rates))
+    return low if low == high else f"{low} to {high}"
+
+
+def _flows_line(facts: Facts, rate: float, flows: int, what: str) -> Lines:
+    if not flows:
+        return ()
+    beyond = facts.carried(MANY)[0]
+    return (
+        (
+            "one flow against many",
+            f"{flows} flows of {what} carry {format_rate(beyond)} (IP), {format_ratio(beyond / rate)} of it: all flows share it",
+        ),
+    )
+
+
+def _tcp(facts: Facts, share: float) -> Lines:
+    resent = facts.load.retransmits
+    again = "" if resent is None else f", {format_count(resent)} packets resent"
+    return (
+        (
+            "TCP",
+            f"{facts.load.streams} stream{'s' * (facts.load.streams > 1)} got {format_ratio(share)} of what the bucket's rate leaves{again}",
+        ),
+    )
+
+
+def _thin(facts: Facts, trains: TrainsResult) -> str:
+    if {"ipsec", "ipsec-cbc", "wireguard"} & set(facts.link.encapsulation):
+        return "a gateway that encrypts queues and drops like this when its processor is the limit, and that is not seen from the ends"
+    if trains.kind == "shaper" and trains.buffer_ns is not None and trains.buffer_ns[1] < FLAT_NS:
+        return f"a policer with a queue, and a shaper with one under {format_duration(FLAT_NS)}, cannot be told apart"
+    if not trains.outlasted:
+        return "no train stayed above the rate for half a second, so a deeper bucket may hide another rate"
+    return ""
+
+
+def _counted(trains: TrainsResult) -> str:
+    assert trains.rate_bps is not None
+    return f"{format_rate(trains.rate_bps[0])} ({trains.counts})"
+
+
+def _trains_words(trains: TrainsResult) -> str:
+    parts = [f"{sum(not one.void for one in trains.trains)} trains: {trains.kind} of {_counted(trains)}"]
+    if trains.rate_bps is not None:
+        parts.append(f"between {format_rate(trains.rate_bps[1])} and {format_rate(trains.rate_bps[2])}")
+    if trains.bucket_bytes is not None:
+        parts.append(f"bucket {format_size(trains.bucket_bytes[0])}")
+    if trains.buffer_ns is not None:
+        parts.append(f"queue {format_duration(trains.buffer_ns[0])} deep")
+    return ", ".join(parts)
+
+
+def _sentence(facts: Facts, trains: TrainsResult, kind: str, share: float) -> str:
+    held = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} holds the direction to {_counted(trains)}"
+    if trains.bucket_bytes is not None:
+        held += f" with a bucket of {format_size(trains.bucket_bytes[0])}"
+    if kind == "shaper" and trains.buffer_ns is not None:
+        held += f" and a queue of {format_duration(trains.buffer_ns[0])}"
+    if kind == "policer" and share < FULL:
+        held += f"; TCP backs off whenever it drops, and got {format_ratio(share)} of that"
+    elif kind == "shaper" and share < FULL:
+        held += f"; the queue is shorter than a round trip, so TCP, which halves its window at each loss, got {format_ratio(share)} of that"
+    return held
+
+
+def _next(facts: Facts, trains: TrainsResult, kind: str) -> str:
+    assert trains.rate_bps is not None
+    parts = []
+    contract = facts.link.contracted_bps(facts.direction)
+    if contract and facts.contract and trains.rate_bps[0] * trains.ip_share < AS_CONTRACTED * facts.contract:
+        meaning = _another_counting(facts, trains)
+        parts.append(
+            f"ask the carrier why {_counted(trains)} are configured where {format_rate(contract)} are contracted"
+        )
+        parts += [f"(the figure fits the contracted rate {meaning})"] if meaning else []
+    rtt = facts.base_rtt_ns
+    if kind == "policer" and rtt:
+        asked = bdp_bytes(trains.rate_bps[0], rtt)
+        parts.append(
+            f"ask for a burst size (bucket) of at least {format_size(asked)}, a round trip at that rate, or shape at your own edge just below it"
+        )
+    elif kind == "shaper" and rtt and _shallow(facts, trains):
+        parts.append(f"ask for a queue of at least {format_duration(rtt)}, a round trip")
+    return "; ".join(parts).replace("; (", " (") or "compare its rate with the contract"
+
+
+def _another_counting(facts: Facts, trains: TrainsResult) -> str:
+    """ "counted at l1": how else the contracted rate may be counted so that it is what the bucket lets through."""
+    assert trains.rate_bps is not None
+    contract, size = facts.link.contracted_bps(facts.direction), trains.packet_bytes
+    rate = trains.rate_bps[0] * trains.ip_share
+    for counts, added in OVERHEAD_BYTES.items():
+        if counts != facts.link.rate_counts and contract and abs(rate * (size + added) / size / contract - 1) < 0.004:
+            return f"counted at {counts}"
+    added = OVERHEAD_BYTES[facts.link.rate_counts]
+    for name in KINDS:
+        whole = size + added_bytes(size, (name,)) + added
+        if contract and abs(rate * whole / size / contract - 1) < 0.004:
+            return f"with {name} around each packet"
+    return ""
+
+
+# ---- no trains: what overloads of UDP show
+
+
+def _from_loads(facts: Facts, trains: TrainsResult | None) -> list[Reading]:
+    over = [one for one in facts.counts if load_rates.loss_ratio(one) > OVERLOADED]
+    rates = sorted(load_rates.steady_bps(one) for one in over)
+    why = trains.because if trains is not None and trains.because else "no trains of packets were sent"
+    look = "run `linkqual test --only trains`: trains tell a policer from a shaper, with rate, bucket and queue"
+    if len(over) < 2 or rates[-1] > (1 + AGREES) * rates[0]:
+        return [Reading(kind, Fit.UNSEEN, why, decide=look) for kind in KINDS_OF_BUCKET]
+    rate = rates[len(rates) // 2]
+    share = facts.got / facts.goodput(rate)
+    if not BACKED_OFF <= share <= 1 + AGREES:
+        said = f"UDP loads end at {format_rate(rate)} (IP), of which TCP got {format_ratio(share)}"
+        return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
+    rise = max(_rise_ns(one) for one in over)
+    kind, other = KINDS_OF_BUCKET if rise < FLAT_NS else KINDS_OF_BUCKET[::-1]
+    flat = (
+        f"delay grew by no more than {format_duration(rise)}"
+        if kind == "policer"
+        else f"delay grew by {format_duration(rise)}"
+    )
+    losses = " and ".join(format_ratio(load_rates.loss_ratio(one)) for one in over[:3])
+    evidence = (
+        ("UDP load", f"{len(over)} loads of more lost {losses}, and {_range(rates)} (IP) came through; {flat}"),
+        *_tcp(facts, share),
+    )
+    said = f"a {kind} holds the direction to about {format_rate(rate)} (IP): what is sent beyond is lost while {flat}"
+    return [Reading(kind, Fit.FITS, said, evidence, why, look), refuted(other, flat)]
+
+
+def _rise_ns(count: LoadCount) -> int:
+    """By how much the middle packet of an overload was slower than the fastest."""
+    middle, least = histogram.quantile(count.one_way, 0.5), count.one_way.minimum
+    return 0 if middle is None or least is None else round(middle - least)

@@ -1,0 +1,222 @@
+"""All that was measured of one direction and bears on its goodput. Rates are at the IP layer unless they are called goodput. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from linkqual.metrics import quantile
+from linkqual.model import (
+    Direction,
+    FoundRate,
+    Link,
+    LoadCount,
+    Measurement,
+    Plan,
+    Relation,
+    ThroughputResult,
+    TrainsResult,
+)
+from linkqual.rules import loads
+from linkqual.session import flow_sharing
+from linkqual.stats import load_rates, throughput
+from linkqual.stats.confidence import outage_rate_bounds
+from linkqual.stats.tally import events
+
+MANY = 4  # flows from which on a limit of single flows would show
+THIN_S = 5  # seconds of goodput under which nothing is held for certain
+_ASSUMED_MTU = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Packets of the STAMP stream, which does not load the line: what is lost of them the line loses by itself."""
+
+    sent: int
+    lost: int
+    rate: tuple[float, float, float]  # loss events a packet: value, low, high (95 %)
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One direction. `load` is what falls short: the heaviest load, or (subject "flow") the one with the fewest streams."""
+
+    direction: Direction
+    link: Link
+    subject: str
+    load: ThroughputResult
+    measurement: Measurement  # of `load`
+    heaviest: ThroughputResult
+    ladder: tuple[ThroughputResult, ...]  # by number of streams
+    bbr: ThroughputResult | None
+    allowed: float  # goodput the headers allow, or what many streams reach (subject "flow")
+    contract: float | None  # IP bit/s
+    idle: Idle | None
+    trains: TrainsResult | None
+    counts: tuple[LoadCount, ...]  # UDP loads that tell of the line
+    host_counts: tuple[LoadCount, ...]  # UDP loads that the receiving host lost too much of to tell of it
+    found: tuple[FoundRate, ...]  # by the search, per packet size
+    sharing: flow_sharing.Sharing
+
+    @property
+    def got(self) -> float:
+        """Goodput, median of the receiver's seconds."""
+        return loads.median(self.load)
+
+    @property
+    def each(self) -> float:
+        """Goodput of one stream of the load, on average."""
+        return self.got / max(self.load.streams, 1)
+
+    @property
+    def mtu(self) -> int:
+        """Bytes of a full IP packet: as TCP really sent them, else as contracted."""
+        sent = self.load.mss + loads.TIMESTAMPS_IPV4 if self.load.mss else None
+        return sent or self.link.mtu or _ASSUMED_MTU
+
+    @property
+    def rtt_ns(self) -> int | None:
+        """Of the load, as TCP saw it."""
+        return self.load.rtt_mean_ns or self.load.rtt_min_ns
+
+    @property
+    def base_rtt_ns(self) -> int | None:
+        """The smallest any load saw."""
+        return min((one.rtt_min_ns for one in self.ladder if one.rtt_min_ns), default=None)
+
+    @property
+    def resent(self) -> float | None:
+        """Retransmits of the load per packet sent."""
+        if self.load.retransmits is None or not self.load.sent_bytes or not self.load.mss:
+            return None
+        return self.load.retransmits * self.load.mss / self.load.sent_bytes
+
+    def goodput(self, ip_bps: float) -> float:
+        """TCP goodput that full packets leave of an IP rate."""
+        return ip_bps * throughput.tcp_payload(self.mtu) / self.mtu
+
+    def ip(self, goodput_bps: float) -> float:
+        """The IP rate of a goodput."""
+        return goodput_bps * self.mtu / throughput.tcp_payload(self.mtu)
+
+    def carried(self, least_flows: int = 1) -> tuple[float, int, str]:
+        """The highest IP rate that went through in this direction with so many flows or more: (bit/s, flows, which load)."""
+        tcp = [(self.ip(loads.median(one)), one.streams, "TCP") for one in self.ladder if one.streams >= least_flows]
+        udp = [(load_rates.steady_bps(one), one.flows, "UDP") for one in self.counts if one.flows >= least_flows]
+        return max((*tcp, *udp), default=(0.0, 0, ""))
+
+    @property
+    def one_flow_udp(self) -> float | None:
+        """The highest IP rate that one UDP flow got through; trains that met no limit tell it too."""
+        found = [load_rates.steady_bps(one) for one in self.counts if one.flows == 1]
+        trains = self.trains
+        if trains is not None and trains.kind == "none" and trains.at_least_bps:
+            found.append(trains.at_least_bps * trains.ip_share)
+        elif trains is not None and trains.rate_bps is not None:
+            found.append(trains.rate_bps[0] * trains.ip_share)
+        return max(found, default=None)
+
+
+def of(plan: Plan, measurements: Sequence[Measurement], direction: Direction) -> Facts | None:
+    """The facts of a direction that falls short; None where nothing does, or nothing is known."""
+    taken = [one for one in measurements if one.throughput is not None and one.step.direction is direction]
+    alone = [one for one in taken if one.throughput and one.throughput.receiver_bps and one.throughput_back is None]
+    judged = [one for one in alone if one.throughput and not _bbr(one.throughput)]
+    judged.sort(key=lambda one: one.throughput.streams if one.throughput else 0)
+    if not judged:
+        return None
+    ladder = tuple(one.throughput for one in judged if one.throughput)
+    bbr = max(
+        (one.throughput for one in alone if one.throughput and _bbr(one.throughput)), key=loads.median, default=None
+    )
+    allowed = _allowed(plan.link, direction, judged[-1])
+    if _falls_short(plan, direction, ladder[-1], allowed):
+        subject, measurement = "line", judged[-1]
+    elif loads.slow_alone(ladder[0], ladder[-1]):
+        subject, measurement, allowed = "flow", judged[0], loads.median(ladder[-1])
+    else:
+        return None
+    load, counts = measurement.throughput, _counts(measurements, direction)
+    assert load is not None
+    assert allowed is not None
+    return Facts(
+        direction, plan.link, subject, load, measurement, ladder[-1], ladder, bbr, allowed,
+        contract_ip(plan.link, direction), _idle(measurements, direction), _trains(measurements, direction),
+        tuple(one for one in counts if load_rates.usable(one)), tuple(one for one in counts if not load_rates.usable(one)),
+        _found(measurements, direction), _sharing(measurements, direction),
+    )  # fmt: skip
+
+
+def contract_ip(link: Link, direction: Direction) -> float | None:
+    """What the contracted rate leaves to IP packets of full size."""
+    rate, mtu = link.contracted_bps(direction), link.mtu or _ASSUMED_MTU
+    return None if rate is None else rate * mtu / (mtu + throughput.OVERHEAD_BYTES[link.rate_counts])
+
+
+def _bbr(result: ThroughputResult) -> bool:
+    return result.congestion_control in loads.HIDES_LOSS
+
+
+def _allowed(link: Link, direction: Direction, measurement: Measurement) -> float | None:
+    """Goodput the headers allow at the contracted rate, or at the rate the load was held to."""
+    result, rate = measurement.throughput, link.contracted_bps(direction)
+    held = measurement.step.params.get("max_rate_bps")
+    if rate is None or result is None or (held and held < rate):
+        return None
+    return result.allowed_bps or throughput.header_goodput(rate, link.mtu or _ASSUMED_MTU, counts=link.rate_counts)
+
+
+def _falls_short(plan: Plan, direction: Direction, result: ThroughputResult, allowed: float | None) -> bool:
+    if allowed is None:
+        return False
+    if loads.median(result) < loads.WHOLE * allowed:
+        return True
+    for one in plan.objectives:
+        q = quantile(one.statistic)
+        if one.metric == "throughput" and one.direction is direction and one.limit and q is not None:
+            seen = throughput.seconds_quantile(result.receiver_bps, q)
+            if one.relation is Relation.AT_LEAST and seen is not None and seen < one.limit:
+                return True
+    return False
+
+
+def _idle(measurements: Sequence[Measurement], direction: Direction) -> Idle | None:
+    streams = [one.stamp.summary for one in measurements if one.stamp is not None and one.stamp.summary.sent]
+    if not streams:
+        return None
+    summary = max(streams, key=lambda one: one.sent)
+    forward = direction is Direction.FORWARD
+    lost = summary.lost_forward if forward else summary.lost_reverse
+    sent = summary.sent if forward else summary.sent - summary.lost_forward
+    tally = summary.loss.get(direction.value)
+    count = events(tally) if tally is not None and tally.bad else lost
+    low, high = outage_rate_bounds(count, sent)
+    return Idle(sent, lost, (count / sent, low, high), count)
+
+
+def _trains(measurements: Sequence[Measurement], direction: Direction) -> TrainsResult | None:
+    found = [one.trains for one in measurements if one.trains is not None and one.trains.direction is direction]
+    told = [one for one in found if one.kind != "unknown"]
+    return (told or found or [None])[-1]
+
+
+def _counts(measurements: Sequence[Measurement], direction: Direction) -> tuple[LoadCount, ...]:
+    found: list[LoadCount] = []
+    for one in measurements:
+        found += one.flows.counts if one.flows else ()
+        found += [step.count for step in one.services.steps] if one.services else []
+        found += one.search.trials if one.search else ()
+    return tuple(one for one in found if one.direction is direction)
+
+
+def _found(measurements: Sequence[Measurement], direction: Direction) -> tuple[FoundRate, ...]:
+    return tuple(
+        rate for one in measurements if one.search and one.search.direction is direction for rate in one.search.found
+    )
+
+
+def _sharing(measurements: Sequence[Measurement], direction: Direction) -> flow_sharing.Sharing:
+    found = [one.flows.counts for one in measurements if one.flows is not None]
+    here = [[count for count in counts if count.direction is direction] for counts in found]
+    return flow_sharing.read(next((counts for counts in reversed(here) if counts), ()))

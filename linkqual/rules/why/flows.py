@@ -1,0 +1,217 @@
+"""Does each flow have a limit of its own, or do flows share the members of a bundle unevenly? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from linkqual.model import ThroughputResult
+from linkqual.rules import loads
+from linkqual.rules.why import window
+from linkqual.rules.why.facts import Facts
+from linkqual.rules.why.reading import Fit, Lines, Reading, refuted, unseen
+from linkqual.session import flow_sharing
+from linkqual.session.flow_sharing import Sharing
+from linkqual.units import format_rate, format_ratio
+
+ALIKE = 0.1  # streams that have the same limit reach the same rate
+GROWS = 1.08
+UNLIKELY = 1e-3  # that a bundle would have looked like a cap
+LEAST_STREAMS = 6  # TCP streams whose rates fall into members by chance less than once in ten thousand
+ENTROPY = (
+    "RoCE with few queue pairs, or any few large flows, meets the same: spread the load over many source ports (queue pairs), or let the hash "
+    "see UDP ports (layer 3 + 4), and ask the carrier how many members there are and what they hash"
+)
+LOOK = "run `linkqual test --only flows`: one UDP flow against many tells a limit of each flow from members of a bundle"
+
+
+def readings(facts: Facts) -> list[Reading]:
+    """Of the cap for each flow, and of the bundle."""
+    sharing = facts.sharing
+    if sharing.kind in ("whole", "line"):
+        said = f"{sharing.because} ({format_rate(sharing.bps)}, IP)"
+        return [refuted("per-flow cap", said), refuted("hashing", said)]
+    if sharing.kind == "cap":
+        return _cap(facts, sharing)
+    if sharing.kind == "members":
+        return _members(facts, sharing)
+    return _by_tcp(facts)
+
+
+# ---- UDP flows told it
+
+
+def _cap(facts: Facts, sharing: Sharing) -> list[Reading]:
+    assert sharing.bps is not None
+    most = facts.goodput(sharing.bps) * facts.load.streams
+    if most > 2 * facts.allowed:
+        said = f"each flow has at most {format_rate(sharing.bps)} (IP), but {facts.load.streams} streams may have more together than falls short here"
+        return [refuted("per-flow cap", said), refuted("hashing", sharing.because)]
+    fits_tcp = facts.got <= (1 + ALIKE) * most
+    chance = sharing.chance or 0.0
+    proven = fits_tcp and chance < UNLIKELY
+    said = f"each flow gets at most {format_rate(sharing.bps)} (IP), however many there are"
+    evidence = (
+        ("one UDP flow", f"{format_rate(sharing.bps)} (IP) came through"),
+        (f"{sharing.best_flows} UDP flows", f"{format_rate(sharing.best_bps)}: {sharing.because}"),
+        *_tcp_lines(facts.ladder),
+    )
+    decide = "use more flows for one transfer, or ask the carrier (or cloud) to lift the limit of each flow"
+    cap = Reading("per-flow cap", Fit.PROVEN if proven else Fit.FITS, said, evidence, "", decide)
+    if chance < UNLIKELY:
+        return [
+            cap,
+            refuted(
+                "hashing", "flows that are sent alike fare alike, which members of a bundle would hardly ever show"
+            ),
+        ]
+    odds = f"a bundle whose hash happened to spread these flows evenly would look the same, once in {max(2, round(1 / chance))} times"
+    return [cap, Reading("hashing", Fit.POSSIBLE, odds)]
+
+
+def _members(facts: Facts, sharing: Sharing) -> list[Reading]:
+    assert sharing.bps is not None
+    bundle = (
+        f"a bundle of {sharing.members} members of {format_rate(sharing.bps)}"
+        if sharing.members
+        else f"members of {format_rate(sharing.bps)} each"
+    )
+    said = f"flows are hashed over {bundle} (IP), and those that share a member divide it: {_filled_words(sharing.filled, sharing.flows, sharing.members)}"
+    evidence = (
+        ("one UDP flow", f"{format_rate(sharing.bps)} (IP) came through: one member"),
+        (f"{sharing.flows} UDP flows", sharing.because),
+        (
+            f"{sharing.best_flows} UDP flows",
+            f"{format_rate(sharing.best_bps)} together, the most that any number of flows carried",
+        ),
+        *_tcp_lines(facts.ladder),
+    )
+    one = facts.ladder[0]
+    fits_tcp = loads.median(one) / one.streams <= (1 + ALIKE) * facts.goodput(sharing.bps)
+    proven = fits_tcp and sharing.members is not None and sharing.members > 1 and bool(sharing.filled)
+    hashing = Reading(
+        "hashing",
+        Fit.PROVEN if proven else Fit.FITS,
+        f"{said}; the line is not short, a member is",
+        evidence,
+        "",
+        ENTROPY,
+    )
+    return [hashing, refuted("per-flow cap", f"{sharing.because}: a cap would hold all alike")]
+
+
+def _filled_words(filled: Sequence[int], flows: int, members: int | None) -> str:
+    if not filled:
+        return f"of {flows} flows some lost packets and others none"
+    groups = ", ".join(str(one) for one in filled)
+    of = f" of {members}" if members else ""
+    return f"with {flows} flows {len(filled)}{of} member{'s' * ((members or len(filled)) > 1)} {'were' if len(filled) > 1 else 'was'} full, with {groups} flows on {'them' if len(filled) > 1 else 'it'}"
+
+
+# ---- only TCP streams
+
+
+def _by_tcp(facts: Facts) -> list[Reading]:
+    for result in reversed(facts.ladder):
+        grouped = flow_sharing.groups(result.flows_bps)
+        if grouped is not None:
+            return _tcp_groups(facts, result, *grouped)
+    growth = _growth(facts)
+    if growth is None:
+        why = "one load only" if len(facts.ladder) < 2 else "many streams carry no more than few"
+        refute = len(facts.ladder) > 1
+        return [
+            refuted(cause, why) if refute else Reading(cause, Fit.UNSEEN, why, decide=LOOK)
+            for cause in ("per-flow cap", "hashing")
+        ]
+    return growth
+
+
+def _tcp_groups(facts: Facts, result: ThroughputResult, member: float, filled: tuple[int, ...]) -> list[Reading]:
+    total, rate = facts.contract, facts.ip(member)
+    members = round(total / rate) if total and abs(total / rate / round(total / rate) - 1) < ALIKE else None
+    bundle = (
+        f"a bundle of {members} members of about {format_rate(member)} (goodput)"
+        if members
+        else f"members of about {format_rate(member)} (goodput) each"
+    )
+    idle = f", {members - len(filled)} carried nothing" if members and members > len(filled) else ""
+    said = f"flows are hashed over {bundle}: {_filled_words(filled, result.streams, members)}{idle}; the line is not short, its members are used unevenly"
+    more = [
+        one for one in facts.ladder if one.streams > result.streams and loads.median(one) > GROWS * loads.median(result)
+    ]
+    rates = ", ".join(format_rate(rate) for rate in sorted(result.flows_bps, reverse=True)[:16])
+    evidence = (
+        (f"{result.streams} TCP streams", f"their rates fall into {len(filled)} groups of one sum: {rates}"),
+        *_tcp_lines(facts.ladder),
+    )
+    proven = len(result.flows_bps) >= LEAST_STREAMS and members is not None and bool(more)
+    hashing = Reading("hashing", Fit.PROVEN if proven else Fit.FITS, said, evidence, "", f"{ENTROPY}; {LOOK}")
+    return [hashing, refuted("per-flow cap", "streams reach very different rates: a cap would hold all alike")]
+
+
+def _growth(facts: Facts) -> list[Reading] | None:
+    """Few streams carry less than many: alike (a cap), or less than that (members). None where they do not."""
+    one, more = facts.ladder[0], [each for each in facts.ladder[1:] if each.streams > facts.ladder[0].streams]
+    alone = loads.median(one) / one.streams
+    grown = [each for each in more if loads.median(each) > GROWS * loads.median(one)]
+    if not grown:
+        return None
+    ceiling = loads.median(facts.ladder[-1])
+    nearest = more[0]
+    in_step = loads.median(nearest) >= (1 - ALIKE) * min(nearest.streams * alone, ceiling)
+    evidence = _tcp_lines(facts.ladder)
+    met = facts.trains is not None and facts.trains.rate_bps is not None and _same_as_trains(facts, alone)
+    doubt = _other_reasons(facts, met)
+    each = f"{format_rate(alone)} a stream, and {nearest.streams} streams {format_rate(loads.median(nearest))}"
+    if in_step:
+        fit = Fit.POSSIBLE if doubt else Fit.FITS
+        said = f"each flow gets at most about {format_rate(alone)} (goodput), however many there are"
+        cap = Reading(
+            "per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), evidence, "no UDP flows were sent", LOOK
+        )
+        return [
+            cap,
+            unseen(
+                "hashing",
+                "members of a bundle would look like this where each stream has one for itself; no UDP flows were sent",
+            ),
+        ]
+    fit = Fit.FITS if met and not doubt else Fit.UNSEEN
+    said = f"one flow meets a limit, and more flows get more, but not in step ({each}): as where some share a member of a bundle"
+    return [
+        Reading("hashing", fit, said, evidence, "no UDP flows were sent", LOOK),
+        refuted("per-flow cap", f"streams do not add up: {each}"),
+    ]
+
+
+def _same_as_trains(facts: Facts, alone: float) -> bool:
+    trains = facts.trains
+    assert trains is not None
+    assert trains.rate_bps is not None
+    return abs(facts.ip(alone) / (trains.rate_bps[0] * trains.ip_share) - 1) <= 2 * ALIKE
+
+
+def _other_reasons(facts: Facts, met: bool) -> str:
+    """What else holds single streams down alike; "" where that was looked at and is not so."""
+    if met:
+        return ""
+    if window.explains(facts):
+        return "its window explains that already"
+    if facts.idle is not None and facts.idle.events >= 3:
+        return "so would the losses of the line"
+    if facts.load.receive_window_bytes is None:
+        return "so would a window, which is not known here"
+    carried = facts.one_flow_udp
+    if carried is not None and carried > GROWS * facts.ip(facts.each):
+        return f"but one UDP flow got {format_rate(carried)} through"
+    return ""
+
+
+def _tcp_lines(ladder: Sequence[ThroughputResult]) -> Lines:
+    if len(ladder) < 2:
+        return ()
+    said = ", ".join(
+        f"{one.streams} stream{'s' * (one.streams > 1)} {format_rate(loads.median(one))}" for one in ladder
+    )
+    gain = loads.median(ladder[-1]) / max(loads.median(ladder[0]), 1.0)
+    return (("TCP, few streams against many", f"{said} (goodput): {format_ratio(gain)} of the first"),)

@@ -1,0 +1,149 @@
+"""One flow against many: does each flow have a limit of its own, do flows share members of a bundle, or does the line limit them all?
+
+UDP flows are sent alike, in turn. A limit of each flow holds every one down alike and lets twice as many carry twice as much. A bundle
+(LAG, ECMP) lays each flow on one member by a hash of its addresses and ports: members that got many flows are full while others
+have room, so flows fare differently, and those that share a member have its rate divided by their number. Floor 2, pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from linkqual.model import LoadCount
+from linkqual.stats.load_rates import (
+    UNEVEN,
+    chance_of_room,
+    flow_rates,
+    offered_bps,
+    shares,
+    steady_bps,
+    uneven,
+    usable,
+)
+
+CARRIED = 0.97  # of the load: all of it, what jitter and stragglers take off
+GROWS = 1.06  # many flows carry that much more than one: it is flows that are limited
+AGREES = 0.06  # two rates are the same
+SUFFERS = 0.03  # loss of a flow on a member that is full
+_MOST_MEMBERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What the flows of one direction say; rates in bit/s at the IP layer.
+
+    `kind`: "whole" (one flow carries all of the load), "line" (many carry no more than one), "cap" (each has a limit), "members" (of a
+    bundle), "unknown". `bps`: of the one flow, the line, the cap, a member. `filled`: flows on each member seen to be full.
+    `chance`: probability that a bundle would have looked like this cap.
+    """
+
+    kind: str
+    because: str
+    bps: float | None = None
+    members: int | None = None
+    flows: int = 0  # with which `filled` was seen
+    filled: tuple[int, ...] = ()
+    best_bps: float | None = None  # the most that any number of flows carried
+    best_flows: int = 0
+    chance: float | None = None
+
+
+def read(counts: Sequence[LoadCount]) -> Sharing:
+    """From phases of one direction with different numbers of flows, all of the same load."""
+    good = [one for one in counts if usable(one) and one.by_flow]
+    single = next((one for one in good if one.flows == 1), None)
+    if single is None:
+        return Sharing("unknown", "no load of one flow that tells of the line")
+    alone = steady_bps(single)
+    if alone >= CARRIED * offered_bps(single):
+        return Sharing("whole", "one flow carries all of the load", alone, best_bps=alone, best_flows=1)
+    many = sorted((one for one in good if one.flows >= 4), key=lambda one: one.flows)
+    if not many:
+        return Sharing("unknown", "no load of four flows or more that tells of the line", alone)
+    return _against(many, alone, offered_bps(single))
+
+
+def _against(many: Sequence[LoadCount], alone: float, load: float) -> Sharing:
+    """One flow alone got less than the `load`: what did many get of it?"""
+    best = max(many, key=steady_bps)
+    most, count = steady_bps(best), best.flows
+    if most <= GROWS * alone:
+        because = f"{many[-1].flows} flows carry no more than one"
+        return Sharing("line", because, max(most, alone), best_bps=most, best_flows=count)
+    differing = [one for one in many if uneven(one)]
+    if differing:
+        return _members(differing, alone, load, most, count)
+    if any(_held_alike(one, alone) for one in many):
+        because = "every flow is held down alike, and more flows carry more"
+        chance = _chance(many, alone, load)
+        return Sharing("cap", because, alone, best_bps=most, best_flows=count, chance=chance)
+    because = "many flows carry more than one, but neither alike nor as members would share"
+    return Sharing("unknown", because, alone, best_bps=most, best_flows=count)
+
+
+def _held_alike(count: LoadCount, cap: float) -> bool:
+    expected = min(offered_bps(count), count.flows * cap)
+    return abs(steady_bps(count) / expected - 1) <= AGREES
+
+
+def _members(differing: Sequence[LoadCount], member: float, load: float, most: float, best_flows: int) -> Sharing:
+    """The grouping seen with the fewest flows, where the rates of neighbours in size lie farthest apart."""
+    total = load / member
+    members = round(total) if abs(total - round(total)) <= AGREES * total else None
+    first = differing[0]
+    held = [rate for rate, share in zip(flow_rates(first), shares(first), strict=True) if 1 - share >= SUFFERS]
+    filled = _fill(held, member)
+    because = f"{len(held)} of {first.flows} flows sent alike lost packets and the others none"
+    return Sharing("members", because, member, members, first.flows, filled, most, best_flows)
+
+
+def _fill(rates: Sequence[float], member: float) -> tuple[int, ...]:
+    """Flows on each full member: k flows share it at member / k each, so k flows of that rate make one member."""
+    sizes = Counter(max(1, round(member / rate)) for rate in rates if rate > 0)
+    return tuple(size for size, flows in sorted(sizes.items()) for _ in range(max(1, round(flows / size))))
+
+
+def _chance(many: Sequence[LoadCount], member: float, load: float) -> float:
+    """That as many members as the load needs would have shown no full one, in all of these phases together."""
+    members = min(_MOST_MEMBERS, max(2, math.ceil(load / member * (1 - AGREES))))
+    result = 1.0
+    for one in many:
+        each = max(offered_bps(one) / one.flows, 1.0)
+        room = max(1, math.floor(member / each / (1 - UNEVEN)))
+        if room < one.flows:
+            result *= chance_of_room(one.flows, members, room)
+    return result
+
+
+# ---- TCP streams, which are not sent alike
+
+
+def groups(rates: Sequence[float], tolerance: float = AGREES) -> tuple[float, tuple[int, ...]] | None:
+    """(rate of a member, flows on each full member) that explain streams of different rates; None where no member does.
+
+    Every stream must belong: k streams of about the same rate whose sum is the member's. Streams that are all alike say nothing.
+    """
+    ordered = sorted((rate for rate in rates if rate > 0), reverse=True)
+    if len(ordered) < 3 or ordered[-1] > 0.8 * ordered[0]:
+        return None
+    for first in range(1, len(ordered)):
+        found = _grouped(ordered, math.fsum(ordered[:first]), tolerance)
+        if found and len(set(found)) > 1:
+            return math.fsum(ordered) / len(found), found
+    return None
+
+
+def _grouped(ordered: Sequence[float], member: float, tolerance: float) -> tuple[int, ...] | None:
+    at, found = 0, []
+    while at < len(ordered):
+        size = max(1, round(member / ordered[at]))
+        group = ordered[at : at + size]
+        alike = len(group) == size and group[-1] >= (1 - tolerance) * group[0]
+        if not alike or abs(math.fsum(group) / member - 1) > tolerance:
+            return None
+        found.append(size)
+        at += size
+    return tuple(found)
