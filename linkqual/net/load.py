@@ -43,9 +43,13 @@ class LoadEnd:
         """Process id, for those who watch over it."""
         return self._process.pid
 
-    def begin(self, number: int, phase: Phase) -> None:
-        """Send or await phase `number` (1, 2, ...) from now on; what was counted before is gone."""
-        self._ask("begin", number=number, phase=asdict(phase) | ({} if self.sends else {"most": planned(phase)}))
+    def begin(self, number: int, phase: Phase, window_bytes: int = 0) -> None:
+        """Send or await phase `number` (1, 2, ...) from now on; what was counted before is gone.
+
+        `window_bytes`: the receiver's buffer, of which a sender without a rate fills no more than half.
+        """
+        more = {"window_bytes": window_bytes} if self.sends else {"most": planned(phase)}
+        self._ask("begin", number=number, phase=asdict(phase), **more)
 
     @property
     def sends(self) -> bool:

@@ -65,6 +65,7 @@ class Ends:
             raise
         self._peer = np.frombuffer(address_octets(config.peer_address if self.far else self.sockets[0].peer), np.uint8)
         self._at = 4 if len(self._peer) == 4 else 8  # where an address begins in its sockaddr
+        self._name_bytes = 16 if len(self._peer) == 4 else NAME_BYTES
         self.names: list[Name | None] = [None] * config.flows
         self._block = MessageBlock(_ROWS, TOLD_BYTES + 1, named=True)
         self._told = 0
@@ -92,7 +93,7 @@ class Ends:
     def learn(self, flow: int, name: Octets) -> None:
         """Where a flow is, at the far end."""
         if self.far and flow < len(self.names):
-            self.names[flow] = name.tobytes()
+            self.names[flow] = name[: self._name_bytes].tobytes()
 
     def tell(self, told: Told, flow: int = 0) -> None:
         """One word to the peer, by the flow's way; nothing happens where that is not known."""
@@ -106,7 +107,7 @@ class Ends:
             block.payload[0, : len(octets)] = np.frombuffer(octets, np.uint8)
             block.sizes[0] = len(octets)
             block.names[0, : len(name)] = np.frombuffer(name, np.uint8)
-            block.name_lengths[0] = 16 if self.ip_version == 4 else NAME_BYTES
+            block.name_lengths[0] = len(name)
             block.without_numbers(0, 1)
             block.send(self.sockets[0].descriptor, 0, 1)
 

@@ -1,6 +1,6 @@
 """The loop of a load's receiver, in its process: every packet read, stamped by the kernel and checked by its number. Floor 3.
 
-Trains that the kernel has joined (UDP_GRO) are read as one message with one stamp; where every arrival counts, they are not joined.
+Trains that the kernel has joined (UDP_GRO) are read as one message with one stamp; single packets have a stamp each.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from linkqual.net.process import ANSWER, BITMAP, READY, REPORT, Inbox, Json, Out
 from linkqual.net.sockets import StampedSocket
 from linkqual.records import ABSENT
 from linkqual.session.load_count import LoadCounter
+from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
 from linkqual.wire import load
 
-_SINGLE, _JOINED = 256, 32  # messages read in one call
+_SINGLE, _JOINED = 512, 32  # messages read in one call
 _JOINED_BYTES = 65536
 _ROUNDS = 16  # calls before anybody else is listened to
 _TELL_NS, _GREET_NS = 100_000_000, 50_000_000
+_CLOSED_TELL_NS = 1_000_000  # where the sender waits for it
 _GREETINGS = 60
-_GATHER_NS = 200_000  # while packets come: more of them for the price of one call
+_GATHER_NS, _BRIEFLY_NS = 2_000_000, 200_000  # while packets come: more of them for the price of one call
+_LARGE_BUFFER = 8 << 20  # that holds the longer of them at any rate read here
 _TICK_MS = 20
 _LENGTH_BITS = 17
 _NONE = np.empty((0, 6), np.int64)
@@ -48,26 +51,28 @@ class _Receiver:
         self._block = self._single
         self._alarm = Alarm()
         self._number = 0
-        self._asked = ""  # what the phase is, to answer a repeated request
         self._counter = LoadCounter(config.flows, NS_PER_S)
         self._longest_train = 1
         self._dropped = self._cpu_ns = self._begun_ns = 0
         self._heard_ns = 0  # monotonic, of the last packet of this phase
         self._tell_ns = self._greet_ns = self._words = 0
+        self._buffer = min(each.receive_buffer_bytes for each in self._ends.sockets)
+        self._rest_ns = _GATHER_NS if self._buffer >= _LARGE_BUFFER else _BRIEFLY_NS
+        self._every_ns, self._gather_ns = _TELL_NS, self._rest_ns
         self.strangers = 0
 
     def run(self) -> None:
         ports = [each.port for each in self._ends.sockets]
-        buffer = min(each.receive_buffer_bytes for each in self._ends.sockets)
-        self._outbox.put_json(READY, {"ports": ports, "address": self._ends.sockets[0].address, "buffer": buffer})
+        bound = {"ports": ports, "address": self._ends.sockets[0].address, "buffer": self._buffer}
+        self._outbox.put_json(READY, bound)
         poll = select.poll()
         for each in self._ends.sockets:
             poll.register(each.descriptor, select.POLLIN)
         poll.register(self._inbox.descriptor, select.POLLIN)
         while not self._inbox.ended:
             ready = {descriptor for descriptor, _ in poll.poll(_TICK_MS)}
-            if ready - {self._inbox.descriptor} and self._drain(ready) < self._block.count:
-                self._alarm.sleep_until(monotonic_ns() + _GATHER_NS)
+            if ready - {self._inbox.descriptor} and self._drain(ready) < self._block.count // 2 and self._gather_ns:
+                self._alarm.sleep_until(monotonic_ns() + self._gather_ns)
             self._tell()
             if self._inbox.descriptor in ready:
                 for message in self._inbox.take():
@@ -81,8 +86,8 @@ class _Receiver:
 
     def _obey(self, message: Json) -> bool:
         match message:
-            case {"do": "begin", "number": int(number), "phase": dict(asked)}:
-                self._begin(number, asked)
+            case {"do": "begin", "number": int(number), "phase": dict(asked), "most": most}:
+                self._begin(number, Phase.of(asked), most)
                 self._outbox.put_json(ANSWER, {})
             case {"do": "look"}:
                 self._outbox.put_json(ANSWER, self._small())
@@ -98,14 +103,14 @@ class _Receiver:
                 return False
         return True
 
-    def _begin(self, number: int, asked: dict[str, Any]) -> None:
+    def _begin(self, number: int, phase: Phase, most: int | None) -> None:
         self._drain_all()
         self._number = number
-        self._counter = LoadCounter(
-            self._config.flows, asked["interval_ns"], most=asked["most"], arrivals=asked["arrivals"]
-        )
-        joined = all([each.join_trains(joined=not asked["arrivals"]) for each in self._ends.sockets])
-        self._block = self._trains if joined and not asked["arrivals"] else self._single
+        self._counter = LoadCounter(self._config.flows, phase.interval_ns, most=most, arrivals=phase.arrivals)
+        trains = not phase.segmented and not phase.arrivals
+        joined = [each.join_trains(joined=trains) for each in self._ends.sockets]
+        self._block = self._trains if trains and all(joined) else self._single
+        self._every_ns, self._gather_ns = (_TELL_NS, self._rest_ns) if phase.rate_bps else (_CLOSED_TELL_NS, 0)
         self._longest_train = 1
         self._dropped = self._ends.dropped()
         self._cpu_ns, self._begun_ns, self._heard_ns = clock.cpu_ns(), monotonic_ns(), monotonic_ns()
@@ -128,12 +133,11 @@ class _Receiver:
         if not self._number:
             return
         now = monotonic_ns()
-        if not self._counter.received:
-            if now >= self._greet_ns and self._words < _GREETINGS:
-                self._greet_ns, self._words = now + _GREET_NS, self._words + 1
-                self._ends.greet(self._words)
+        if not self._counter.received and now >= self._greet_ns and self._words < _GREETINGS:
+            self._greet_ns, self._words = now + _GREET_NS, self._words + 1
+            self._ends.greet(self._words)
         if now >= self._tell_ns:
-            self._tell_ns, self._words = now + _TELL_NS, self._words + 1
+            self._tell_ns, self._words = now + self._every_ns, self._words + 1
             counter = self._counter
             dropped = self._ends.dropped() - self._dropped
             self._ends.tell(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from linkqual.errors import UsageError
 from linkqual.units import NS_PER_S
@@ -44,6 +46,12 @@ class Phase:
             )
         if not 1 <= self.flows <= MOST_FLOWS:
             raise UsageError(f"{self.flows} flows of load", f"between 1 and {MOST_FLOWS} are possible")
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Phase:
+        """From `dataclasses.asdict`, also when it went through JSON; what is no field of a phase is left out."""
+        known = {each.name: plain[each.name] for each in fields(cls) if each.name in plain}
+        return cls(**known | {"sizes": tuple((int(size), int(weight)) for size, weight in plain["sizes"])})
 
     @property
     def mean_bytes(self) -> float:

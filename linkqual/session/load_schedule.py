@@ -40,16 +40,21 @@ class Schedule:
         self._rate, self._jitter, self._seed = phase.rate_bps, phase.jitter, seed
         self._cycle = cycle(phase.sizes)
         self._before = np.concatenate([[0], np.cumsum(self._cycle)])  # bytes before each packet of a round
+        self._round = len(self._cycle)
+        self._round_bytes = int(self._before[-1])
+        self.alike = int(self._cycle[0]) if self._round == 1 else 0  # bytes of every packet, where they are all alike
         self._drawn: dict[int, npt.NDArray[np.float64]] = {}
 
     def sizes(self, first: int, count: int) -> Longs:
         """Bytes of the IP packets first .. first + count - 1."""
-        return self._cycle[np.arange(first, first + count) % len(self._cycle)]
+        return self._cycle[np.arange(first, first + count) % self._round]
 
     def bytes_before(self, number: int) -> int:
         """IP bytes of the first `number` packets."""
-        rounds, at = divmod(number, len(self._cycle))
-        return rounds * int(self._before[-1]) + int(self._before[at])
+        if self.alike:
+            return number * self.alike
+        rounds, at = divmod(number, self._round)
+        return rounds * self._round_bytes + int(self._before[at])
 
     def offsets_ns(self, first: int, count: int) -> Longs:
         """When these packets are due, never decreasing; without a rate all at once."""
@@ -63,13 +68,20 @@ class Schedule:
             offsets += (self._moves(first, count) * self._jitter * sizes * (_BITS_NS / self._rate)).astype(np.int64)
         return offsets
 
+    def offset_ns(self, number: int) -> int:
+        """When one packet is due."""
+        if self._jitter:
+            return int(self.offsets_ns(number, 1)[0])
+        return self.bytes_before(number) * _BITS_NS // self._rate if self._rate else 0
+
     def due(self, elapsed_ns: int, sent: int, limit: int) -> int:
         """How many packets beyond the `sent` first ones are due by now, at most `limit`."""
         if not self._rate:
             return limit
         allowed = elapsed_ns * self._rate // _BITS_NS
-        rounds, rest = divmod(allowed, int(self._before[-1]))
-        number = rounds * len(self._cycle) + int(np.searchsorted(self._before[:-1], rest, side="right"))
+        rounds, rest = divmod(allowed, self._round_bytes)
+        within = 1 if self.alike else int(np.searchsorted(self._before[:-1], rest, side="right"))
+        number = rounds * self._round + within
         count = min(max(0, number - sent), limit)
         if self._jitter and count:
             count = int(np.searchsorted(self.offsets_ns(sent, count), elapsed_ns, side="right"))
