@@ -1,4 +1,4 @@
-"""An iperf3 server for one test: its own port, a watchdog, a cap on its bytes; it dies with the session. Floor 5."""
+"""iperf3 servers for one test each: a port of its own, a watchdog, a cap on their bytes; they die with the session. Floor 5."""
 
 from __future__ import annotations
 
@@ -8,32 +8,39 @@ import re
 import shutil
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from linkqual.errors import PeerError
 from linkqual.model import Json
 from linkqual.net.child import MAX_OUTPUT, bound, environment, install_hint, kill_group
+from linkqual.net.host import check_congestion_control
 from linkqual.wire.control import packed_text
 
 LISTEN_S = 5.0  # until a started server must listen
 GRACE_S = 20.0  # beyond the test's seconds: the connection before, the exchange of results after
 TICK_S = 0.1
+AT_ONCE = 2  # servers of a session: one for each direction
 
 
 class Iperf3Server:
     """One server process. `start` gives it listening; `close` ends it and gives what it wrote."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int, seconds: int, max_bytes: int) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, port: int, seconds: int, over_cap: Callable[[], bool]
+    ) -> None:
+        """`over_cap`: whether the servers of the session have moved too much."""
         self.port = port
         self.moved_bytes = 0  # as far as known: the watchdog counts what the process read and wrote
         self.killed = ""  # "watchdog" or "cap", when the agent had to
         self._process = process
         self._outputs = [asyncio.ensure_future(_drain(stream)) for stream in (process.stdout, process.stderr)]
-        self._watchdog = asyncio.ensure_future(self._watch(seconds + GRACE_S, max_bytes))
+        self._watchdog = asyncio.ensure_future(self._watch(seconds + GRACE_S, over_cap))
 
     @classmethod
-    async def start(cls, address: str, ports: tuple[int, int], seconds: int, max_bytes: int) -> Iperf3Server:
+    async def start(
+        cls, address: str, ports: tuple[int, int], seconds: int, over_cap: Callable[[], bool]
+    ) -> Iperf3Server:
         """A server listening on `address`. PeerError: missing-program, busy (every port taken) or failed."""
         program = shutil.which("iperf3")
         if program is None:
@@ -49,7 +56,7 @@ class Iperf3Server:
                 env=environment(),
                 start_new_session=True,
             )
-            server = cls(process, port, seconds, max_bytes)
+            server = cls(process, port, seconds, over_cap)
             try:
                 if await server._listens():
                     return server
@@ -93,16 +100,55 @@ class Iperf3Server:
                     await asyncio.sleep(0.01)
         return False
 
-    async def _watch(self, seconds: float, max_bytes: int) -> None:
+    async def _watch(self, seconds: float, over_cap: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._process.returncode is None:
             self.moved_bytes = max(self.moved_bytes, _bytes_moved(self._process.pid))
-            if loop.time() > deadline or self.moved_bytes > max_bytes:
+            if loop.time() > deadline or over_cap():
                 self.killed = "watchdog" if loop.time() > deadline else "cap"
                 kill_group(self._process.pid, signal.SIGKILL)
                 return
             await asyncio.sleep(TICK_S)
+
+
+class Iperf3Servers:
+    """Those of one session, by their port; together they move no more than the session may."""
+
+    def __init__(self, address: str, ports: tuple[int, int]) -> None:
+        self._address, self._ports = address, ports
+        self._servers: dict[int, Iperf3Server] = {}
+
+    async def open(self, seconds: int, max_bytes: int, congestion_control: str = "") -> int:
+        """The port of a new one. PeerError: as `Iperf3Server.start`, or state (too many); HostError: the kernel lacks that congestion control.
+
+        `congestion_control`: what it is to send with, if it is to send.
+        """
+        if len(self._servers) >= AT_ONCE:
+            raise PeerError(f"this session has {AT_ONCE} iperf3 servers already", "close one first", "state")
+        if congestion_control:
+            check_congestion_control(congestion_control)
+
+        def over_cap() -> bool:
+            return sum(one.moved_bytes for one in self._servers.values()) > max_bytes
+
+        server = await Iperf3Server.start(self._address, self._ports, seconds, over_cap)
+        self._servers[server.port] = server
+        return server.port
+
+    async def close(self, port: int | None, wait_s: float) -> tuple[int, dict[str, Json], int]:
+        """Its port, what it left (`Iperf3Server.close`) and the bytes it moved; None: the one there is."""
+        if port is None and len(self._servers) == 1:
+            port = next(iter(self._servers))
+        server = self._servers.pop(port, None) if port is not None else None
+        if server is None:
+            raise PeerError("this session has no such iperf3 server", "open one first", "state")
+        return server.port, await server.close(wait_s), server.moved_bytes
+
+    async def close_all(self) -> None:
+        """End all of them at once."""
+        servers, self._servers = list(self._servers.values()), {}
+        await asyncio.gather(*(one.close(0) for one in servers))
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> str:

@@ -1,4 +1,4 @@
-"""What one near end has at this agent: a reflector, an iperf3 server, traces. All of it ends with the session. Floor 5.
+"""What one near end has at this agent: a reflector, iperf3 servers, traces. All of it ends with the session. Floor 5.
 
 | request | answer |
 | --- | --- |
@@ -8,7 +8,7 @@
 | `stamp.counters` | `counters`: name -> count |
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector; refused (`forgotten`) for packets too long ago |
 | `stamp.close` | `counters`, `stamps` and `drop_times`, as `Reflector.stop` gives them |
-| `iperf3.open` | `port`, `address` |
+| `iperf3.open` | `port` (to name it in the other one), `address`; one for each direction at most |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
 | `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
@@ -29,7 +29,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from linkqual.agent.config import AgentConfig
-from linkqual.agent.iperf3 import GRACE_S, Iperf3Server, port_is_free
+from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
 from linkqual.errors import HostError, InputError, PeerError, WireError
 from linkqual.model import Json
 from linkqual.wire.control import FORGOTTEN, Answer, Refusal, Request, bytes_text, checked
@@ -55,7 +55,7 @@ class Session:
         self._config, self._family, self._log = config, family, log
         self._reflector: Reflector | None = None
         self._reflector_id = ""
-        self._iperf3: Iperf3Server | None = None
+        self._iperf3 = Iperf3Servers(here, config.iperf3_ports)
         self._target: Target | None = None
         self._drops: Sampler | None = None
         self._moved_bytes = 0
@@ -98,9 +98,8 @@ class Session:
         if self._working:
             await asyncio.wait(set(self._working))
         reflector, self._reflector = self._reflector, None
-        iperf3, self._iperf3 = self._iperf3, None
         sampler, self._drops = self._drops, None
-        ending: list[Awaitable[object]] = [iperf3.close(0)] if iperf3 is not None else []
+        ending: list[Awaitable[object]] = [self._iperf3.close_all()]
         ending += [self._run(sampler.close)] if sampler is not None else []
         ending += [self._run(reflector.close)] if reflector is not None else []
         ending += [self._close_target()]
@@ -214,25 +213,19 @@ class Session:
         self._moved_bytes += 2 * int(final["counters"]["received_bytes"])
         return final
 
-    async def _iperf3_open(self, seconds: float, streams: int) -> dict[str, Json]:
-        if self._iperf3 is not None:
-            raise PeerError("this session has an iperf3 server already", "close it first", "state")
+    async def _iperf3_open(self, seconds: float, streams: int, congestion_control: str) -> dict[str, Json]:
         caps = self._config.caps
         caps.allow("max_seconds", round(seconds), "seconds")
-        left = self._bytes_left()
-        self._iperf3 = await Iperf3Server.start(self.here, self._config.iperf3_ports, round(seconds), left)
-        self._may_run("iperf3", seconds + GRACE_S)
-        self._log(f"iperf3 on TCP port {self._iperf3.port}: {streams} streams, {seconds:g} s")
-        return {"port": self._iperf3.port, "address": self.here}
+        port = await self._iperf3.open(round(seconds), self._bytes_left(), congestion_control)
+        self._may_run(f"iperf3 {port}", seconds + GRACE_S)
+        self._log(f"iperf3 on TCP port {port}: {streams} streams, {seconds:g} s")
+        return {"port": port, "address": self.here}
 
-    async def _iperf3_close(self, wait_ms: int) -> dict[str, Json]:
-        if self._iperf3 is None:
-            raise PeerError("this session has no iperf3 server", "open one first", "state")
-        server, self._iperf3 = self._iperf3, None
-        self._until.pop("iperf3", None)
-        left = await server.close(wait_ms / 1000)
-        self._moved_bytes += server.moved_bytes
-        self._log(f"iperf3 closed, exit code {left['exit_code']}{', ' + server.killed if server.killed else ''}")
+    async def _iperf3_close(self, port: int | None, wait_ms: int) -> dict[str, Json]:
+        port, left, moved_bytes = await self._iperf3.close(port, wait_ms / 1000)
+        self._until.pop(f"iperf3 {port}", None)
+        self._moved_bytes += moved_bytes
+        self._log(f"iperf3 closed, exit code {left['exit_code']}{', ' + left['killed'] if left['killed'] else ''}")
         return left
 
     async def _trace(

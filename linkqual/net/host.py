@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 

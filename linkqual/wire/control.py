@@ -132,8 +132,12 @@ REQUESTS: dict[str, dict[str, Argument]] = {
     "stamp.counters": {"session": Text(64)},
     "stamp.arrived": {"session": Text(64), "first": Integer(0, MAX_SEQ), "count": Integer(1, MAX_ARRIVED)},
     "stamp.close": {"session": Text(64)},
-    "iperf3.open": {"seconds": Number(0.1, 366 * 86400), "streams": Integer(1, 128, 1)},
-    "iperf3.close": {"wait_ms": Integer(0, 10_000, 2000)},
+    "iperf3.open": {
+        "seconds": Number(0.1, 366 * 86400),
+        "streams": Integer(1, 128, 1),
+        "congestion_control": Choice(("", "cubic", "reno", "bbr", "dctcp")),  # of the far end, where it is to send
+    },
+    "iperf3.close": {"port": Integer(1, 65535, optional=True), "wait_ms": Integer(0, 10_000, 2000)},
     "trace": {
         "source_port": Integer(1, 65535),
         "destination_port": Integer(1, 65535),

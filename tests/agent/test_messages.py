@@ -152,7 +152,11 @@ def test_arguments_that_are_refused(name: str, args: dict[str, object], complain
 
 
 def test_defaults_are_filled_in() -> None:
-    assert checked(Request(0, "iperf3.open", {"seconds": 2.5})) == {"seconds": 2.5, "streams": 1}
+    assert checked(Request(0, "iperf3.open", {"seconds": 2.5})) == {
+        "seconds": 2.5,
+        "streams": 1,
+        "congestion_control": "",
+    }
     assert checked(Request(0, "trace.target", {"port": None})) == {"port": None}
 
 

@@ -137,7 +137,6 @@ def test_a_taken_target_port_is_told(agent: Any) -> None:
 def test_an_iperf3_server_is_there_for_one_test(agent: Any) -> None:
     with Control.connect(agent.peer) as control:
         opened = control.call("iperf3.open", seconds=1)
-        assert refused(control, "iperf3.open", seconds=1).kind == "state"
         client = ["iperf3", "-c", "127.0.0.1", "-p", str(opened["port"]), "-J", "-t", "1"]
         subprocess.run(client, check=True, capture_output=True, timeout=20)
         closed = control.call("iperf3.close")
@@ -145,6 +144,28 @@ def test_an_iperf3_server_is_there_for_one_test(agent: Any) -> None:
         assert json.loads(unpacked_text(closed["output"]))["intervals"]
         assert await_free(opened["port"])
         assert refused(control, "iperf3.close").kind == "state"
+
+
+def test_there_is_one_iperf3_server_for_each_direction(agent: Any) -> None:
+    with Control.connect(agent.peer) as control:
+        ports = [control.call("iperf3.open", seconds=1)["port"] for _ in range(2)]
+        assert refused(control, "iperf3.open", seconds=1).kind == "state"
+        assert refused(control, "iperf3.close").kind == "state"  # which?
+        assert control.call("iperf3.close", port=ports[0], wait_ms=0)["exit_code"] == -signal.SIGKILL
+        assert not taken(ports[0])
+        assert taken(ports[1])
+    assert await_free(ports[1])
+
+
+def test_a_congestion_control_the_far_kernel_lacks_is_told_before_the_load(
+    agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linkqual.net.host.socket.TCP_CONGESTION", -1)
+    with Control.connect(agent.peer) as control:
+        error = refused(control, "iperf3.open", seconds=1, congestion_control="bbr")
+    assert error.kind == "no-capability"
+    assert "bbr" in error.message
+    assert "modprobe" in error.hint
 
 
 def test_an_iperf3_server_nobody_came_to_is_ended(agent: Any) -> None:
