@@ -48,5 +48,17 @@ PROBES: dict[str, Probe] = {
             "which DSCP and ECN values arrive, both directions (RFC 8972)",
             "an agent",
         ),
+        Probe(
+            "services",
+            "linkqual.probes.services",
+            "services at their rates: configuration and performance test (ITU-T Y.1564)",
+            "an agent",
+        ),
+        Probe(
+            "search",
+            "linkqual.probes.search",
+            "highest rate within a loss goal, per frame size (RFC 2544)",
+            "an agent, a line not in service",
+        ),
     )
 }

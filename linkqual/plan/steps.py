@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
+from linkqual.plan import search, services, throughput
 from linkqual.plan import sizes as sizing
-from linkqual.plan import throughput
 from linkqual.plan.needs import needs, span_ns, why_packets
 from linkqual.plan.sizes import Sizes
 from linkqual.session.marking import DSCP, ECN, PACKET_BYTES, marks, wanted_values
@@ -54,6 +54,8 @@ class Builder:
             "ping": self._ping,
             "stamp": self._stamp,
             "throughput": partial(throughput.build, self),
+            "services": partial(services.build, self),
+            "search": partial(search.build, self),
         }
         return builders[probe](dict(settings))
 

@@ -19,7 +19,10 @@ def rank_of(statistic: str) -> float | None:
 
 def lint(objectives: Sequence[Objective]) -> tuple[str, ...]:
     """Remarks on one profile, as sentences."""
+    objectives = [one for one in objectives if METRICS[one.metric].probe != "search"]  # of a search nothing is a sample
     judged = [one for one in objectives if one.limit_text != NONE]
+    if not objectives:
+        return ()
     return (*_tails(objectives, judged), *_one_sided(judged), *_unprovable(judged), *_toothless(judged))
 
 

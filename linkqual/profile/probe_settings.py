@@ -9,7 +9,7 @@ from linkqual.errors import InputError
 from linkqual.model import Json
 from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Mapping, Section, boolean, choice, whole
-from linkqual.units import NS_PER_S, parse_duration_ns, parse_packet_rate, parse_size_bytes
+from linkqual.units import NS_PER_S, format_ratio, parse_duration_ns, parse_packet_rate, parse_ratio, parse_size_bytes
 from linkqual.wire.codepoints import parse_dscp, parse_ecn
 from linkqual.wire.stamp import Mode
 
@@ -68,6 +68,38 @@ def _or_auto(what: str) -> Callable[[str], int]:
     return read
 
 
+PERFORMANCE = {
+    "section": 15 * 60,
+    "network": 2 * 3600,
+    "carriers": 24 * 3600,
+}  # seconds: within one section, one network, across several
+FRAME_SIZES = (64, 128, 256, 512, 1024, 1280, 1518)  # RFC 2544 section 9.1, Ethernet with FCS
+
+
+def _or_word(words: dict[str, int], read: Callable[[str], int]) -> Callable[[str], int]:
+    """A value, or one of the words that stand for one."""
+
+    def checked(value: str) -> int:
+        if value in words:
+            return words[value]
+        try:
+            return read(value)
+        except InputError as error:
+            raise InputError(error.message, f"{', '.join(words)}, or {error.hint}") from None
+
+    return checked
+
+
+def _ratio(low: float, high: float) -> Callable[[str], float]:
+    def read(value: str) -> float:
+        found = parse_ratio(value)
+        if not low <= found <= high:
+            raise InputError(f"{value!r} is out of range", f"{format_ratio(low)} to {format_ratio(high)}")
+        return found
+
+    return read
+
+
 read_stamp_rate = _between(parse_packet_rate, "1 pps", "1 Mpps")
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
@@ -116,6 +148,36 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "congestion_control", "congestion_control", choice("default", "cubic", "reno", "bbr", "dctcp"), "cubic"
         ),
+    ),
+    "services": (
+        Setting("steps", "shares", _ratio(0.01, 1), [0.25, 0.5, 0.75, 1.0], several=True),
+        Setting("step", "step_ns", _or_word({"auto": 0}, _between(parse_duration_ns, "1 s", "1 h")), 10 * NS_PER_S),
+        Setting("overshoot", "overshoot", boolean, True),
+        Setting("directions", "directions", choice("each", "both"), "each"),
+        Setting(
+            "performance",
+            "performance_ns",
+            _or_word(
+                {"none": 0} | {word: seconds * NS_PER_S for word, seconds in PERFORMANCE.items()},
+                _between(parse_duration_ns, "10 s", "7 d"),
+            ),
+            PERFORMANCE["section"] * NS_PER_S,
+        ),
+        Setting("stream", "stream_pps", _between(parse_packet_rate, "1 pps", "10 kpps"), 200),
+    ),
+    "search": (
+        Setting(
+            "frame_sizes",
+            "frame_sizes",
+            _or_word({"mtu": 0}, _between(parse_size_bytes, "64 B", "9234 B")),
+            [*FRAME_SIZES, 0],
+            several=True,
+        ),
+        Setting("goal", "goal", _ratio(0, 0.1), 0.0),
+        Setting("resolution", "resolution", _ratio(1e-4, 0.1), 0.005),
+        Setting("trial", "trial_ns", _between(parse_duration_ns, "100 ms", "10 min"), 2 * NS_PER_S),
+        Setting("final", "final_ns", _between(parse_duration_ns, "100 ms", "1 h"), 60 * NS_PER_S),
+        Setting("settle", "settle_ns", _between(parse_duration_ns, "0 s", "1 min"), 5 * NS_PER_S),
     ),
 }
 
@@ -194,6 +256,8 @@ def _contradictions(section: Section, values: dict[str, Json]) -> None:
         if len(set(values["streams"])) < len(values["streams"]):
             section.complain("streams", "names a number twice", "each once")
         values["streams"] = sorted(set(values["streams"]))
+    if "shares" in values and 1.0 not in values["shares"]:
+        section.complain("steps", "leave out the full CIR, which is what is contracted", "100 % among them")
     if "count" in values and values["count"] * values["interval_ns"] > 3600 * NS_PER_S:
         section.complain(
             "count", f"{values['count']} echoes at this interval take more than an hour", "a run of at most 1 h"

@@ -14,7 +14,7 @@ from linkqual.plan.bounds import bounded, bytes_of, is_load, peak
 from linkqual.profile import parse
 
 TRAINING = parse(shipped.text("training"), "training.yaml")
-LINE = Link(cir_bps=10**8, mtu=1500, rtt_budget_ns=20_000_000)
+LINE = Link(cir_bps=10**8, mtu=1500, rtt_budget_ns=20_000_000, in_service=False)
 LOAD = Step("throughput/forward/4", "throughput", direction=Direction.FORWARD, offered_bps=10**8, total_bytes=10**9)
 WHY = Step("trains/forward", "trains", {"when": "short"}, Direction.FORWARD, expected_ns=9, total_bytes=10**7, offered_bps=10**8)  # fmt: skip
 

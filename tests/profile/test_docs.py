@@ -22,7 +22,11 @@ def test_the_profile_is_one() -> None:
 
 def test_the_link_file_is_one() -> None:
     found = link.parse(EXAMPLES[1], "docs")
-    assert set(link.known(found)) == {name for name, _ in link.READERS.values()} - {"name", "rate_counts"}
+    assert set(link.known(found)) - {"services"} == {name for name, _ in link.READERS.values()} - {
+        "name",
+        "rate_counts",
+    }
+    assert [one.name for one in found.services] == ["storage", "voice"]
 
 
 def test_every_metric_is_in_the_table() -> None:
