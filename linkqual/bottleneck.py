@@ -96,7 +96,11 @@ def member_of(flows: Ints | int, members: int) -> Ints | int:
 
 
 class Bottleneck:
-    """A `Rate` under way. `seen` and `dropped` count packets."""
+    """A `Rate` under way. `seen` and `dropped` count packets.
+
+    Flows limited by themselves meet the limit on all in one queue behind their own; the lab's kernel keeps them in their own queues
+    until both let them go. Rates are the same, bursts that both limits hold up are not.
+    """
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate

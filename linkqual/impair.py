@@ -102,7 +102,7 @@ class Loss:
 
     @property
     def expected(self) -> float:
-        """The ratio in the long run (exact places: 0)."""
+        """The ratio in the long run of what it concerns (exact places: 0)."""
         return 1 / self.every if self.every else self.ratio
 
     @property
@@ -138,6 +138,12 @@ class Impairment:
         return bool(
             self.delay_ns or self.jitter.spread_ns or self.loss.happens or self.duplicate or self.reordering.ratio
         )
+
+    @property
+    def loss_ratio(self) -> float:
+        """Of all its packets, in the long run, where every member of a bundle carries as many."""
+        share = self.rate.members if self.loss.member and self.rate else 1
+        return self.loss.expected / share
 
     @property
     def keeps_order(self) -> bool:

@@ -134,8 +134,8 @@ class Line:
         return sum(self.delay_ns(direction) for direction in DIRECTIONS)
 
     def loss(self, direction: Direction) -> float:
-        """Loss ratio in the long run, exact places left out."""
-        return 1 - prod(1 - impairment.loss.expected for impairment in self.impairments(direction))
+        """Loss ratio in the long run, exact places left out; over flows that fill the members of a bundle alike."""
+        return 1 - prod(1 - impairment.loss_ratio for impairment in self.impairments(direction))
 
     def rate(self, direction: Direction) -> Rate | None:
         """The narrowest rate on the way for all flows together; None: nothing limits it."""

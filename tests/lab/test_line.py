@@ -25,6 +25,8 @@ reverse: [r3, r5, r4, r1]
 routers:
   r2: {icmp: never}
   r5: {icmp: one in 500 ms}
+hosts:
+  远端: {window: 256 KiB}
 links:
   - between: [r2, r1]          # either order
     mtu: 1400
@@ -38,12 +40,17 @@ links:
       rate: {limit: 50 Mbit/s, kind: policer, bucket: 20 kB, counts: l2}
   - between: [r5, r4]
     reverse: {delay: 9 ms, remark: {EF: CS0, 7: AF41}, ecn: bleach}
+  - between: [r2, r3]
+    forward: {rate: {limit: 80 Mbit/s, members: 4, bucket: 64 kB, buffer: 25 ms}, loss: {ratio: 1e-2, member: 3}}
+  - between: [r3, r5]
+    reverse: {rate: {limit: 60 Mbit/s, per_flow: 20 Mbit/s, buffer: 25 ms}}
 link: {name: x, vendor: y, cir: 50 Mbit/s, mtu: 1400, rtt_budget: 20 ms}
 expect:
   rtt: 12 ms
   loss: {forward: 1 %, reverse: 0}
   goodput: 40 Mbit/s
   verdict: {training: fail}
+  cause: {forward: hashing}
 seed: 7
 """
 
@@ -77,11 +84,19 @@ def test_every_key_is_read() -> None:
     back = line.between("r4", "r5").toward("r4")
     assert (back.delay_ns, back.remark, back.bleach) == (9_000_000, ((46, 0), (7, 34)), True)
     assert (there.remark, there.bleach) == ((), False)
+    bundle, capped = line.between("r2", "r3").toward("r3"), line.between("r3", "r5").toward("r5").rate
+    assert bundle.rate
+    assert capped
+    assert (bundle.rate.members, bundle.rate.of_one.bps, bundle.loss.member) == (4, 20_000_000, 3)
+    assert (capped.per_flow_bps, capped.members) == (20_000_000, 1)
+    assert bundle.rate.buffer_bytes == capped.buffer_bytes == 62_500, "25 ms of what one flow meets"
+    assert (line.window_bytes(FORWARD), line.window_bytes(REVERSE)) == (262_144, 0)
+    assert line.expect.cause == {FORWARD: "hashing"}
     assert line.link.near == "Standort Süd"
     assert line.link.cir_bps == 50_000_000
     assert line.expect.loss == {FORWARD: 0.01, REVERSE: 0.0}
     assert line.expect.goodput_bps == {FORWARD: 40_000_000, REVERSE: 40_000_000}
-    assert line.loss(FORWARD) == pytest.approx(0.01)
+    assert line.loss(FORWARD) == pytest.approx(1 - (1 - 0.01) * (1 - 0.01 / 4))
 
 
 COMPLAINTS = [
@@ -109,6 +124,16 @@ COMPLAINTS = [
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {jitter: {spread: 1 ms, distribution: pareto}}\n", "'pareto' is not known; allowed: uniform, normal, exponential"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {kind: shaper}}\n", "links#1.both.rate.limit: is missing"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 1 Mbit/s, kind: policer, buffer: 9 kB}}\n", "a policer has none"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 1 Mbit/s, members: 1}}\n", "links#1.both.rate.members: 1 is out of range"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 9 Mbit/s, members: 2, per_flow: 1 Mbit/s}}\n", "rate.per_flow: stands beside members"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 9 Mbit/s, per_flow: 10 Mbit/s}}\n", "rate.per_flow: is more than the limit of all, 9 Mbit/s"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 1 Mbit/s, buffer: 1 ms}}\n", "'1 ms' is no depth of a buffer at 1 Mbit/s; allowed: 3000 B"),
+    (HEAD + "links:\n  - between: [near, r1]\n    both: {rate: {limit: 1 Mbit/s}}\n", "links#1.both: has the rate where 'near' itself sends"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {loss: {ratio: 1e-3, member: 2}}\n", "links#1.both.loss: is that of member 2"),
+    (HEAD + "links:\n  - between: [r1, r2]\n    both: {rate: {limit: 9 Mbit/s, members: 2}, loss: {ratio: 1e-3, member: 3}}\n", "links#1.both.loss: is that of member 3"),
+    (HEAD + "hosts: {r1: {window: 64 KiB}}\n", "x.yaml:3: hosts.r1: is no site; allowed: near, far"),
+    (HEAD + "hosts: {far: {window: 100 kB}}\n", "hosts.far.window: '100 kB' is no window of a host; allowed: 64 KiB, 128 KiB"),
+    (HEAD + "expect: {cause: weather}\n", "expect.cause: 'weather' is not known; allowed: policer, shaper"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {remark: {EF5: CS0}}\n", "links#1.both.remark.EF5: 'EF5' is no DSCP; allowed: 0 to 63, BE"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {remark: {EF: 64}}\n", "links#1.both.remark.EF: '64' is no DSCP"),
     (HEAD + "links:\n  - between: [r1, r2]\n    both: {remark: {BE: 1, CS0: 2}}\n", "links#1.both.remark.CS0: is a DSCP that stands here already"),
@@ -172,7 +197,7 @@ def test_a_file_of_any_name_is_read(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no line is called 'cleam'") as unknown:
         load("cleam")
-    assert "clean, bursty-loss" in unknown.value.hint
+    assert "clean, bufferbloat, bundle" in unknown.value.hint
     with pytest.raises(InputError, match="No such file"):
         load(str(tmp_path / "none.yaml"))
     with pytest.raises(InputError, match="Is a directory"):

@@ -74,10 +74,10 @@ def test_a_shipped_line_is_what_it_describes(name: str) -> None:
                 pinging(virtual, start, virtual.address(end, version)) for version in (4, 6) for start, end in ends
             ]
             pings = [one.communicate()[0] for one in under_way]
-            return {"pings": pings, **measure(virtual, 4, 5000, 4000)}
+            return {"pings": pings, **measure(virtual, 4, 10_000, 2000)}
 
     seen = isolated(run)
-    check(line, seen, 4000)
+    check(line, seen, 2000)
     if not any(line.loss(way) for way in DIRECTIONS):
         assert all("2 packets transmitted, 2 received" in text for text in seen["pings"])
 
