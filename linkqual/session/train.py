@@ -1,0 +1,251 @@
+"""Which train comes next: the search for what limits a line, by as few bytes as it takes. Floor 2, pure.
+
+1. search: trains at the highest rate allowed, longer each time, until one comes out slower than it went in.
+2. long: at 1.8 times that rate, until one outlasts the bucket: half a second above the rate. Two short trains that agree prove nothing: behind a wider choke
+   point the bucket of a narrower one may still be full.
+3. again: trains just long enough for the bucket and the queue found, until three agree. One of them is only a little faster than the rate: a wider choke
+   point ahead, in which the fast ones waited too, does not hold that one up. Where it shows another limit, only such slow ones count.
+4. below: what looks like a policer must not drop at nine tenths of its rate; otherwise the loss has another cause than the rate.
+
+Rates and bytes here are those the contract counts; a `Phase` has them at the IP layer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from linkqual.model import Train
+from linkqual.session.load_phase import Phase
+from linkqual.session.train_result import HELD_UP, agreeing, alike, congested, is_gentle, policed, settled
+from linkqual.stats.arrival_curve import Idle
+from linkqual.units import NS_PER_S
+
+SHORTEST = 400  # packets of a train
+GROWTH = 4
+ABOVE = 1.8  # times the rate: an even multiple would keep step with a policer, so that it drops every other packet
+GENTLE = 1.25
+BELOW = 0.9
+OUTLAST_NS = NS_PER_S // 2
+DEEP_BYTES = 4_000_000  # of a search train at least: at twice the rate half of it empties the deepest buckets in use
+DEEPEST_NS = NS_PER_S // 4  # queues that are looked for
+JITTER = 0.45  # of the gap: an even pace would keep step with a policer
+TRAINS, MOST_TRAINS = 3, 6
+SHORT = 1.2  # times as long a train would make it worth another
+TRIES = 3  # of a train that counted for nothing
+_REFILLED = 1.25  # times as long as the bucket found would take
+_TAIL_NS = NS_PER_S // 20  # at least, behind bucket and queue
+_IDLE_PACKETS, _IDLE_GAP_NS = 40, 3_000_000
+_IDLE_SHARE = 8  # at most this part of the contract
+_REST_NS = NS_PER_S // 10
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What may be sent. Rates as the contract counts them; 0: not known, or as fast as the host can."""
+
+    most_bytes: int  # of IP packets, in all
+    fastest_bps: float = 0.0
+    contracted_bps: float = 0.0
+    packet_bytes: int = 1500  # of an IP packet
+    overhead_bytes: int = 38  # counted with each
+
+    @property
+    def each(self) -> int:
+        """Bytes of a packet that the contract counts."""
+        return self.packet_bytes + self.overhead_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to do: be silent for so long, look at the idle line, send the train."""
+
+    wait_ns: int
+    idle: Phase
+    train: Phase
+
+
+@dataclass(slots=True)
+class Trains:
+    """The state of the search: `next` says what to send, `took` what came of it."""
+
+    bounds: Bounds
+    taken: list[Train] = field(default_factory=list)
+    idle: Idle | None = None
+    outlasted: bool = False
+    ended: str = ""  # why no more come: "done", "none", "bytes", "void", "disagree", "short"
+    _stage: str = "search"
+    _rate: float = 0.0  # found so far
+    _asked: float = 0.0  # of the search
+    _packets: int = SHORTEST
+    _spent: int = 0
+    _tries: int = 0
+    _gentle: bool = False
+    _stretch: float = 1.25  # of what a train must empty and fill
+
+    def __post_init__(self) -> None:
+        self._asked = self.bounds.fastest_bps
+
+    # ---- asking
+
+    def next(self) -> Next | None:
+        """The next train; None when all that can be known is known, or the bytes are spent."""
+        if self.ended:
+            return None
+        asked, packets = self._planned()
+        left = (self.bounds.most_bytes - self._spent) // self.bounds.packet_bytes - _IDLE_PACKETS
+        if packets > left and (left < packets / 2 or self._stage != "long"):
+            self.ended = "bytes"
+            return None
+        share = self.bounds.packet_bytes / self.bounds.each
+        sizes = ((self.bounds.packet_bytes, 1),)
+        train = Phase(
+            self._stage,
+            round(asked * share),
+            packets=min(packets, left),
+            sizes=sizes,
+            jitter=JITTER,
+            arrivals=True,
+        )
+        return Next(self._wait_ns(), self._idle_phase(), train)
+
+    def _idle_phase(self) -> Phase:
+        slow = 8 * self.bounds.packet_bytes * NS_PER_S // _IDLE_GAP_NS
+        for known in (self.bounds.contracted_bps, self.bounds.fastest_bps, self._rate):
+            slow = min(slow, round(known / _IDLE_SHARE) or slow)
+        return Phase("idle", slow, packets=_IDLE_PACKETS, sizes=((self.bounds.packet_bytes, 1),), arrivals=True)
+
+    def _planned(self) -> tuple[float, int]:
+        """Rate and packets of the next train."""
+        if self._stage == "search":
+            return self._asked, self._packets
+        if self._stage == "again":
+            self._turn_gentle()
+        if self._stage == "below":
+            return BELOW * self._rate, self._checking()
+        asked = self._above()
+        enough = self._enough(asked)
+        if self._stage == "long":
+            left = (self.bounds.most_bytes - self._spent) / self.bounds.packet_bytes
+            spared = left - (TRAINS - 1) * enough - TRAINS * _IDLE_PACKETS
+            longest = self._outlasting(asked)
+            if (
+                len(self._known()) < TRAINS - 1
+            ):  # the rate may be that of a wider choke point: look again before much is sent
+                longest = min(longest, DEEP_BYTES // self.bounds.each)
+            enough = max(enough, min(longest, int(spared)))
+        return asked, max(SHORTEST, enough)
+
+    def _above(self) -> float:
+        fastest = self.bounds.fastest_bps or max(train.offered_bps for train in self.taken)
+        return min((GENTLE if self._gentle else ABOVE) * self._rate, fastest)
+
+    def _turn_gentle(self) -> None:
+        """The first train after the long one is slow where that is cheap; all are where it shows another limit than the fast ones."""
+        good = self._good()
+        if any(is_gentle(train) for train in good):
+            self._gentle = len(alike(good, self.bounds.each)) < len(good)
+        else:
+            left = self.bounds.most_bytes - self._spent
+            self._gentle = self._enough(GENTLE * self._rate) * self.bounds.packet_bytes < left / 2
+
+    def _enough(self, asked: float) -> int:
+        """Packets that empty the bucket, fill the queue and stay a while."""
+        bucket = max((train.bucket_bytes or 0.0 for train in self._known()), default=0.0)
+        seen = [train.buffer_ns for train in self._known() if train.buffer_ns is not None]
+        risen = max((train.rise_ns or 0 for train in self._known()), default=0)
+        queue_ns = max(seen) if seen else min(2 * risen, DEEPEST_NS)
+        above = (asked - self._rate) / 8 / self._stretch  # bytes a second
+        emptied, filled = bucket / above, queue_ns * self._rate / 8 / NS_PER_S / above  # seconds
+        behind = max(_TAIL_NS / NS_PER_S, emptied * asked / self._rate / 2 - filled)  # a third of what arrives
+        return math.ceil((emptied + filled + behind) * asked / 8 / self.bounds.each)
+
+    def _checking(self) -> int:
+        """Packets below the rate that show whether they are lost too."""
+        return max(2 * SHORTEST, math.ceil(self._rate / 8 * _TAIL_NS / NS_PER_S / self.bounds.each))
+
+    def _outlasting(self, asked: float) -> int:
+        """Packets that show the rate for OUTLAST_NS: fewer are sent where a queue hands them on later."""
+        dropping = any(train.buffer_ns is not None for train in self._known())
+        bucket = max((train.bucket_bytes or 0.0 for train in self._known()), default=0.0)
+        seconds = OUTLAST_NS / NS_PER_S * (1.1 if dropping else 1.25 * self._rate / asked)
+        return math.ceil((bucket * asked / (asked - self._rate) + seconds * asked / 8) / self.bounds.each)
+
+    def _wait_ns(self) -> int:
+        """Until the bucket is full and the queue empty again."""
+        if not self.taken or not self._rate:
+            return _REST_NS if self.taken else 0
+        bucket = max((train.bucket_bytes or 0.0 for train in self.taken), default=0.0)
+        return _REST_NS + round(_REFILLED * bucket * 8 * NS_PER_S / self._rate)
+
+    # ---- taking
+
+    def took(self, train: Train, idle: Idle | None) -> None:
+        """What came of the train asked for last."""
+        self._spent += (train.packets + _IDLE_PACKETS) * self.bounds.packet_bytes
+        self.taken.append(train)
+        self.idle = idle or self.idle
+        if self._stage == "search":
+            self._searched(train)
+        elif train.void:
+            self._failed("void")
+        elif self._stage == "below":
+            self.ended = "done"
+        else:
+            self._judged(train)
+
+    def _searched(self, train: Train) -> None:
+        if train.void:
+            if train.lost > train.packets / 2 and not train.host_lost:  # far too fast for what is there
+                self._asked = max((self._asked or train.offered_bps) / GROWTH, 1e6)
+            self._failed("void")
+        elif congested(train, self.idle) and train.bucket_bytes is not None:
+            self._rate, self._stage = train.rate_bps or 0.0, "long"
+        elif train.lost > train.packets / 2:
+            self._asked = train.offered_bps / GROWTH
+        elif congested(train, self.idle):
+            self._packets *= 2
+        else:
+            most = math.ceil(self._longest_bits(train) / 8 / self.bounds.each)
+            if self._packets >= most:
+                self.ended = "none"
+            self._packets = min(self._packets * GROWTH, most)
+
+    def _longest_bits(self, train: Train) -> float:
+        """Of a search train that meets nothing: half a second of the contract, or of what was offered."""
+        whole = max(DEEP_BYTES * 8, (self.bounds.contracted_bps or train.offered_bps) * OUTLAST_NS / NS_PER_S)
+        return min(whole, (self.bounds.most_bytes - self._spent) * 8.0 * self.bounds.each / self.bounds.packet_bytes)
+
+    def _judged(self, train: Train) -> None:
+        """A train above the rate found so far."""
+        if not congested(train, self.idle) or train.bucket_bytes is None or train.rate_bps is None:
+            self._stretch *= 1.5
+            self._failed("short")
+            return
+        moved = abs(train.rate_bps / self._rate - 1) > HELD_UP
+        if moved and self._stage == "again":
+            self._stage, self.outlasted = "long", False
+            self._failed("disagree")
+        self._rate = train.rate_bps
+        if train.steady_ns >= OUTLAST_NS:
+            self.outlasted = True
+        if self._stage == "long" and (self.outlasted or self._planned()[1] < SHORT * train.packets):
+            self._stage = "again"
+        good = alike(self._good(), self.bounds.each)
+        if train.purpose == "again" and (settled(good, self.bounds.each) or len(good) >= MOST_TRAINS):
+            if policed(good, self.bounds.each):
+                self._stage = "below"
+            else:
+                self.ended = "done"
+
+    def _failed(self, why: str) -> None:
+        self._tries += 1
+        if self._tries >= TRIES:
+            self.ended = why
+
+    def _known(self) -> list[Train]:
+        return agreeing(self.taken, self._rate)
+
+    def _good(self) -> list[Train]:
+        """What counts in the end."""
+        return [train for train in self._known() if train.purpose in {"long", "again"}]

@@ -1,0 +1,188 @@
+"""What one train of equal packets says of the token bucket it met: its rate, the bucket, the delay it grew to, where loss began.
+
+A bucket that was full when the train began lets Y bytes out by the instant t after that, Y = bucket + rate (t - start), as long as more wait
+or are refused: the arrival curve (Le Boudec and Thiran, Network Calculus, section 1.2), whatever the sender's pace was. So both come from a line through what
+arrived, and neither needs the place where the train bends. Only packets that arrived count; a refused one takes no tokens. A pause of the sender
+refills the bucket, and a virtual server that empties at the rate accounts for that.
+
+Instants are ns, bytes those the contract counts, rates bit/s. Clocks may differ by a constant. Floor 1, pure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from linkqual.model import Train
+from linkqual.units import NS_PER_S
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+FEWEST = 30  # arrivals of a train that say anything
+FEWEST_IDLE = 10
+CLOCK_NS = 1_000_000  # a train cannot be faster than the idle line by more
+LAST = 0.25  # of the arrivals: behind the bend, or the train was too short
+POINTS = 120  # of the curve kept for people
+STEADY = 0.03  # by which both halves of what was measured may differ
+DROPPING = 0.01  # share lost from which a queue counts as full
+FULL = 0.9  # quantile of the delays behind a full queue: what found the last room, with a few late stamps left out
+_ROUNDS = 4  # of making the virtual server run flat
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Median one-way delay with nothing queued, clock offset included; its median deviation; by how much its quantile FULL lies above."""
+
+    delay_ns: int
+    noise_ns: float
+    full_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A train as it left: how many packets, and the bytes of each that the contract counts."""
+
+    purpose: str
+    packets: int
+    each: int
+    host_lost: int = 0
+
+
+def idle(delays: Ints) -> Idle | None:
+    """What packets with room between them took; None of fewer than ten."""
+    if len(delays) < FEWEST_IDLE:
+        return None
+    off = delays - delays[0]  # small numbers: clocks of two hosts may be far apart
+    middle = np.median(off)
+    noise, full = float(np.median(np.abs(off - middle))), float(np.quantile(off, FULL) - middle)
+    return Idle(int(delays[0]) + round(float(middle)), noise, full)
+
+
+def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -> Train:
+    """The train whose packets `numbers` (from 0) arrived, with their departures by the sender's clock, arrivals by the receiver's.
+
+    The first copy of a packet counts. `Train.rate_bps` is None of fewer than FEWEST arrivals, the bucket where the rate was not steady.
+    """
+    _, first = np.unique(numbers, return_index=True)
+    numbers, departed, arrived = (column[first] for column in (numbers, departed, arrived))
+    lost = sent.packets - len(numbers)
+    missing = np.flatnonzero(numbers != np.arange(len(numbers)))
+    train = Train(
+        purpose=sent.purpose,
+        offered_bps=_offered(numbers, departed, sent.each),
+        packets=sent.packets,
+        received=len(numbers),
+        lost=lost,
+        host_lost=sent.host_lost,
+        lost_from=(int(missing[0]) if len(missing) else len(numbers)) if lost else None,
+    )
+    if len(numbers) < FEWEST:
+        return replace(train, void="too few packets arrived")
+    late = arrived - departed - base.delay_ns  # behind the idle line
+    if late.min() < -max(CLOCK_NS, 8 * base.noise_ns):
+        return replace(train, void="packets were faster than on the idle line: a clock was set or the path changed")
+    came = np.sort(arrived)
+    since = (came - came[0]).astype(np.float64)
+    found = _fit((departed + base.delay_ns - came[0]).astype(np.float64), since, sent.each)
+    return replace(
+        train,
+        rate_bps=found.rate_bps or None,
+        steady_ns=found.steady_ns,
+        bucket_bytes=found.bucket_bytes,
+        rise_ns=round(float(np.median(late[-max(5, len(late) // 20) :]))),
+        buffer_ns=_buffer(numbers, late, sent, found, base),
+        curve=_curve(since, sent.each),
+    )
+
+
+def _offered(numbers: Ints, departed: Ints, each: int) -> float:
+    span = int(departed[-1] - departed[0]) if len(numbers) > 1 else 0
+    return float(numbers[-1] - numbers[0]) * each * 8 * NS_PER_S / span if span > 0 else 0.0
+
+
+def slope(x: Floats, y: Floats) -> float:
+    """Of y over ascending x: the median over pairs, one of the first third with one of the last. A late stamp or a short stall does no harm."""
+    third = max(1, len(x) // 3)
+    across = x[-third:] - x[:third]
+    return float(np.median((y[-third:] - y[:third])[across > 0] / across[across > 0])) if (across > 0).any() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    rate_bps: float
+    steady_ns: int = 0
+    bucket_bytes: float | None = None
+
+
+def _fit(reached: Floats, since: Floats, each: int) -> _Fit:
+    """Rate and bucket from the instants packets reached the bucket and those at which they came out of it."""
+    last = len(since) - max(FEWEST // 2, round(len(since) * LAST))
+    takes = 1 / (slope(since[last:], np.arange(len(since) - last, dtype=np.float64)) or math.inf)
+    if takes <= 0:
+        return _Fit(0.0)
+    begin = last
+    for _ in range(_ROUNDS):  # at the right rate the server keeps its lead over what comes out: the bucket
+        lead = _served(reached, takes) - since
+        level = float(np.median(lead[begin:]))
+        begin = min(last, int(np.argmax(lead >= level - 2 * takes)))
+        takes /= 1 + slope(since[begin:], lead[begin:])
+    lead = _served(reached, takes) - since
+    rate = each * 8 * NS_PER_S / takes
+    if not _steady(since[begin:]):
+        return _Fit(rate)
+    return _Fit(rate, round(since[-1] - since[begin]), max(0.0, float(np.median(lead[begin:]))) / takes * each)
+
+
+def _served(reached: Floats, takes: float) -> Floats:
+    """When a server that takes so long for each packet is done with it."""
+    place = np.arange(len(reached)) * takes
+    waited: Floats = np.maximum.accumulate(reached - place)
+    return waited + place + takes
+
+
+def _steady(since: Floats) -> bool:
+    """Whether both halves of these arrivals came at one rate."""
+    half = len(since) // 2
+    if half < FEWEST // 2:
+        return False
+    order = np.arange(half, dtype=np.float64)
+    one, other = slope(order, since[:half]), slope(order, since[-half:])
+    return other > 0 and abs(one / other - 1) <= STEADY + 2 / half
+
+
+def _buffer(numbers: Ints, late: Ints, sent: Sent, found: _Fit, base: Idle) -> float | None:
+    """Delay behind a full queue: of what found room from the onset of the dropping on, and half a packet, since the next found none."""
+    begin = onset(numbers, sent.packets)
+    if begin is None or found.rate_bps <= 0:
+        return None
+    behind = late[numbers >= begin]
+    takes = sent.each * 8 * NS_PER_S / found.rate_bps
+    return max(0.0, float(np.quantile(behind, FULL)) - base.full_ns + takes / 2) if len(behind) >= 10 else None
+
+
+def onset(numbers: Ints, packets: int) -> int | None:
+    """Number of the packet from which packets were lost in earnest; None when the loss before it is not far less, or there is hardly any.
+
+    The place where the count of the lost is farthest below its chord: single losses before it, by the line, do not move it.
+    """
+    kept = np.zeros(packets, bool)
+    kept[numbers[numbers < packets]] = True
+    lost = np.cumsum(~kept)
+    if lost[-1] < 3 or lost[-1] / packets < DROPPING:
+        return None
+    place = np.arange(1, packets + 1)
+    begin = int(np.argmax(place * (lost[-1] / packets) - lost))
+    behind = packets - begin - 1
+    if behind < 1:
+        return None
+    before, after = lost[begin] / (begin + 1), (lost[-1] - lost[begin]) / behind
+    return begin if before < after / 2 else None
+
+
+def _curve(since: Floats, each: int) -> tuple[tuple[int, int], ...]:
+    chosen = np.unique(np.linspace(0, len(since) - 1, POINTS).astype(int))
+    return tuple((round(since[i]), (int(i) + 1) * each) for i in chosen)
