@@ -15,7 +15,7 @@ from linkqual.model import (
     Qualification,
     StampResult,
 )
-from linkqual.reports import accounts, charts_arrival, charts_delay, markings, surroundings, timekeeping, wording
+from linkqual.reports import accounts, charts_arrival, charts_delay, markings, surroundings, timekeeping, why, wording
 from linkqual.reports.marks import Picture
 from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
 from linkqual.reports.truth import truth
@@ -46,6 +46,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "delays": delays(stamp, stamped.conditions) if stamp and stamped else [],
         "loss": loss(stamp) if stamp else None,
         "goodput": goodput(q),
+        "why": why.section(q),
         "path": next((m.path for m in q.measurements if m.path), None),
         "hops": hops(next((m.path for m in q.measurements if m.path), None)),
         "marking": markings.result_of(q),

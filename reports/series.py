@@ -27,6 +27,7 @@ class Axis:
 
 _DURATIONS = (Axis("ns", 1), Axis("µs", 1e3), Axis("ms", 1e6), Axis("s", 1e9))
 _TIMES = (Axis("s", 1e9), Axis("min", 60e9), Axis("h", 3600e9), Axis("d", 86400e9))
+_SIZES = (Axis("B", 1), Axis("kB", 1e3), Axis("MB", 1e6), Axis("GB", 1e9))
 _RATES = (Axis("bit/s", 1), Axis("kbit/s", 1e3), Axis("Mbit/s", 1e6), Axis("Gbit/s", 1e9), Axis("Tbit/s", 1e12))
 
 
@@ -48,6 +49,11 @@ def time_axis(span_ns: float) -> Axis:
 def rate_axis(values: Iterable[float | None]) -> Axis:
     """For throughput."""
     return _largest(_RATES, values, 1)
+
+
+def size_axis(values: Iterable[float | None]) -> Axis:
+    """For bytes."""
+    return _largest(_SIZES, values, 1)
 
 
 def thinned(slices: Sequence[Slice], limit: int = MAX_POINTS) -> list[Slice]:

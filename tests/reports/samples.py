@@ -11,6 +11,7 @@ import numpy as np
 from linkqual import model as m
 from linkqual.model import Outcome
 
+from . import loaded
 from .measured import (
     CONDITIONS,
     FORWARD,
@@ -328,7 +329,37 @@ def hostile() -> m.Qualification:
     )
 
 
+def policed() -> m.Qualification:
+    """Every kind of load, on a line policed going forward; why is told."""
+    taken = (clean().measurements[0], *loaded.measurements())
+    slow = "65 of 65 s forward are slower than 894 Mbit/s, 5 % may be."
+    findings = (
+        finding(loaded.GOODPUT[0], Outcome.FAIL, slow, 5.76e8, 5.7e8, 5.79e8, 65),
+        finding(loaded.GOODPUT[1], Outcome.PASS, "65 s reverse without a slow one.", 9.24e8, 9.2e8, 9.3e8, 65),
+    )
+    q = document(loaded.LINK, taken, m.Verdict(Outcome.FAIL, findings, (), FAMILY, (loaded.WHY,)))
+    return replace(q, plan=replace(q.plan, objectives=loaded.GOODPUT))
+
+
+def activated() -> m.Qualification:
+    """A service activation test, a search, a bundle whose members are full, and a shaper."""
+    taken = (loaded.activation(), loaded.search(), loaded.flows(members=True), loaded.shaper())
+    return replace(document(loaded.LINK, taken, None), embedded_line="shaped")
+
+
 SAMPLES: dict[str, Callable[[], m.Qualification]] = {
     sample.__name__: cache(sample)
-    for sample in (clean, embedded, lossy, few, no_data, interrupted, measured_only, simulated, hostile)
+    for sample in (
+        clean,
+        embedded,
+        lossy,
+        few,
+        no_data,
+        interrupted,
+        measured_only,
+        simulated,
+        hostile,
+        policed,
+        activated,
+    )
 }

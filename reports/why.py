@@ -1,0 +1,215 @@
+"""Why a direction carries what it carries: one card a diagnosis, with the pictures of what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from linkqual.model import Diagnosis, Direction, FlowsResult, LoadCount, Qualification, TrainsResult
+from linkqual.reports import charts_cause
+from linkqual.reports.marks import Picture
+from linkqual.session import flow_sharing
+from linkqual.session.flow_sharing import Sharing
+from linkqual.stats import load_rates
+from linkqual.units import format_count, format_duration, format_rate, format_size
+
+DOTS = {"high": "●●●", "medium": "●●○", "low": "●○○"}
+ASCII_DOTS = {"high": "[###]", "medium": "[##-]", "low": "[#--]"}
+_TITLES = {
+    "policer": "A policer",
+    "shaper": "A shaper",
+    "per-flow cap": "A limit of each flow",
+    "hashing": "Flows share members of a bundle",
+    "window": "The TCP window",
+    "loss": "Packet loss",
+    "host": "Our own hosts",
+    "overhead": "Headers",
+    "none": "Cause not found",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A diagnosis as it is shown. `picture`: what the cause was seen in, where there is one."""
+
+    diagnosis: Diagnosis
+    title: str
+    dots: str
+    picture: Picture | None = None
+    caption: str = ""
+
+
+_BY_TRAINS, _BY_FLOWS = ("policer", "shaper"), ("per-flow cap", "hashing")
+
+
+def cards(q: Qualification) -> list[Card]:
+    """In the order of the document; without a shortfall there is none."""
+    return [_card(q, one) for one in (q.verdict.diagnoses if q.verdict else ())]
+
+
+def _card(q: Qualification, one: Diagnosis) -> Card:
+    picture, caption = None, ""
+    if one.cause in _BY_TRAINS:
+        picture = next((shown.picture for shown in trains(q) if shown.result.direction is one.direction), None)
+        caption = f"One train of packets, {one.direction}: bytes arrived"
+    elif one.cause in _BY_FLOWS:
+        picture = next((shown.picture for shown in flows(q) if shown.direction is one.direction), None)
+        caption = f"Flows sent alike, {one.direction}: what each got"
+    return Card(one, title(one), DOTS.get(one.confidence, ""), picture, caption)
+
+
+def told(q: Qualification) -> set[tuple[str, Direction]]:
+    """("trains", direction) and ("flows", direction) whose pictures stand in a card, so that none is drawn twice."""
+    kinds = [(one.diagnosis.cause, one.diagnosis.direction) for one in cards(q) if one.picture]
+    return {("trains" if cause in _BY_TRAINS else "flows", way) for cause, way in kinds}
+
+
+def title(one: Diagnosis) -> str:
+    """ "A policer"; of a single flow it is said whose it is."""
+    said = _TITLES.get(one.cause, one.cause.capitalize())
+    return f"{said} (one flow alone)" if one.subject == "flow" else said
+
+
+def spared(q: Qualification) -> list[str]:
+    """Steps that were not needed, with why: "trains/reverse: nothing to explain ..."; equal reasons once."""
+    groups: dict[str, list[str]] = {}
+    for measurement in q.measurements:
+        if measurement.not_needed:
+            groups.setdefault(measurement.not_needed, []).append(measurement.step.key)
+    return [f"{', '.join(steps)}: {why}" for why, steps in groups.items()]
+
+
+def section(q: Qualification) -> dict[str, Any]:
+    """What the templates why.html and limits.html ask for."""
+    drawn = {"trains": trains(q), "flows": flows(q), "spared": spared(q)}
+    return drawn | {
+        "cards": cards(q),
+        "shown": any(drawn.values()),
+        "told": told(q),
+        "legend": legend,
+    }
+
+
+def legend(kind: str, way: Direction) -> list[tuple[str, str]]:
+    """Keys of the picture of "trains" or "flows", or of the one a cause was seen in."""
+    if kind in (*_BY_TRAINS, "trains"):
+        rate = "the rate alone: it meets the left edge at the size of the bucket"
+        return [(f"line {way}", "arrived"), ("dash limit", rate)]
+    return [(f"box {way}", "lost packets"), (f"box hollow {way}", "lost none")]
+
+
+# ---- trains
+
+
+@dataclass(frozen=True, slots=True)
+class TrainsShown:
+    """What the trains of one direction say, in words and as a picture."""
+
+    result: TrainsResult
+    facts: tuple[tuple[str, str], ...]
+    picture: Picture | None
+
+
+_COUNTS = {"l1": "preamble, gap and FCS counted", "l2": "frame and FCS counted", "l3": "IP packets alone counted"}
+
+
+def trains(q: Qualification) -> list[TrainsShown]:
+    """Every direction trains were sent in."""
+    found = [one.trains for one in q.measurements if one.trains is not None]
+    return [TrainsShown(one, tuple(_train_facts(one)), charts_cause.arrival_curve(one)) for one in found]
+
+
+def _train_facts(one: TrainsResult) -> Iterator[tuple[str, str]]:
+    kinds = {"policer": "policer: what exceeds the rate is dropped", "shaper": "shaper: what exceeds the rate waits",
+             "none": "nothing slower than the sender", "unknown": "not known"}  # fmt: skip
+    yield "met", kinds.get(one.kind, one.kind)
+    if one.rate_bps:
+        yield "rate", f"{_span(one.rate_bps, format_rate)}, {_COUNTS.get(one.counts, one.counts)}"
+    if one.bucket_bytes:
+        yield "bucket", _span(one.bucket_bytes, format_size)
+    if one.buffer_ns:
+        yield "queue", f"{_span(one.buffer_ns, format_duration)} deep"
+    elif one.buffer_at_least_ns:
+        yield "queue", f"at least {format_duration(one.buffer_at_least_ns)} deep, its end was not seen"
+    if one.at_least_bps:
+        yield "no limit below", format_rate(one.at_least_bps)
+    void = [train for train in one.trains if train.void]
+    sent = sum(train.packets for train in one.trains)
+    used = f"{len(one.trains) - len(void)} of {len(one.trains)} trains count, {format_count(sent)} packets of {one.packet_bytes} B"
+    yield "seen in", used + (f"; left out: {', '.join(dict.fromkeys(train.void for train in void))}" if void else "")
+    if one.because:
+        yield "because", one.because
+
+
+def _span(values: tuple[float, float, float], words: object) -> str:
+    value, low, high = (words(value) for value in values)  # type: ignore[operator]
+    return f"{value} ({low} to {high})"
+
+
+# ---- flows
+
+
+@dataclass(frozen=True, slots=True)
+class FlowsRow:
+    """One phase; rates in bit/s at the IP layer."""
+
+    flows: int
+    offered: float
+    carried: float
+    least: float
+    most: float
+    lost: float
+    host_lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowsShown:
+    """The same load over one flow and over many, in one direction."""
+
+    direction: Direction
+    sharing: Sharing
+    words: str
+    rows: tuple[FlowsRow, ...]
+    picture: Picture | None
+
+
+def flows(q: Qualification) -> list[FlowsShown]:
+    """Every direction that was loaded with different numbers of flows."""
+    found = [one.flows for one in q.measurements if one.flows is not None]
+    return [shown for one in found for shown in _of(one)]
+
+
+def _of(result: FlowsResult) -> Iterator[FlowsShown]:
+    for way in dict.fromkeys(count.direction for count in result.counts):
+        counts = tuple(count for count in result.counts if count.direction is way)
+        sharing = flow_sharing.read(counts)
+        many = [count for count in counts if count.flows > 1]
+        drawn = next((count for count in many if count.flows == sharing.flows), many[-1] if many else None)
+        picture = charts_cause.rates_of_flows(drawn, sharing) if drawn else None
+        yield FlowsShown(way, sharing, sharing_words(sharing), tuple(map(_flows_row, counts)), picture)
+
+
+def _flows_row(count: LoadCount) -> FlowsRow:
+    rates = load_rates.flow_rates(count) or (0.0,)
+    lost = count.lost / count.sent if count.sent else 0.0
+    carried = load_rates.steady_bps(count)
+    return FlowsRow(count.flows, load_rates.offered_bps(count), carried, min(rates), max(rates), lost, count.host_lost)
+
+
+def sharing_words(shared: Sharing) -> str:
+    """What the flows say, in one sentence."""
+    rate = format_rate(shared.bps) if shared.bps else ""
+    said = {
+        "whole": f"one flow carries all of the load ({rate})",
+        "line": f"many flows together carry no more than one: {rate}",
+        "cap": f"each flow is held to {rate}, and more flows carry more",
+        "members": f"flows fare differently, as on members of {rate} each: {_members(shared)}",
+    }
+    return said.get(shared.kind, "the flows say nothing certain") + (f". {shared.because.capitalize()}" if shared.because else "")  # fmt: skip
+
+
+def _members(shared: Sharing) -> str:
+    of = f"{shared.members} members" if shared.members else "the members"
+    full = ", ".join(format_count(flows) for flows in shared.filled)
+    return f"{len(shared.filled)} of {of} are full, with {full} of {shared.flows} flows on them"
