@@ -12,6 +12,8 @@ ROLES = {
     "reflector": "linkqual.net.mirror",
     "load-sender": "linkqual.net.load_sender",
     "load-receiver": "linkqual.net.load_receiver",
+    "burst-sender": "linkqual.net.bursts_sender",
+    "burst-receiver": "linkqual.net.bursts_receiver",
 }
 
 

@@ -1,6 +1,7 @@
 """The sender of training bursts: what leaves when, what is sent again, which burst is complete. Floor 2, pure.
 
-Instants are monotonic ns of the sender. `departures` says what may leave now; the driver sends it and hands back what the host refused.
+Instants are monotonic ns of the sender. `departures` says what may leave now; the driver sends it and tells when the host had
+taken it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from linkqual.session.bursts import INCOMPLETE, SENT, Shape
 from linkqual.wire.bursts import Complete, Missing
 
 Longs = npt.NDArray[np.int64]
-CATCH_UP_NS = 200_000  # a sender that was held makes up for at most so much: more would be a burst of the host's own
+CATCH_UP_NS = 500_000  # a sender that was held makes up for at most so much: more would be a burst of the host's own
 _LEAST_PROBE_NS = 10_000_000
 _NEVER = 2**62
 
@@ -89,37 +90,37 @@ class Sending:
             fresh = [one for one in self._open.values() if one.unsent < self.shape.packets]
             if not fresh:
                 return None
-            one, indices = fresh[0], self._first(fresh[0], most, now_ns)
+            one = fresh[0]
+            indices = np.arange(one.unsent, min(one.unsent + most, self.shape.packets))
+            one.unsent += len(indices)
         one.left_ns[indices] = now_ns
         one.copies[indices] += 1
         self._await(one, now_ns)
         self._pace_ns = pace + len(indices) * gap
         return Departures(one.burst, indices, one.copies[indices])
 
-    def hand_back(self, refused: Departures) -> None:
-        """The host did not take these, the last ones of what `departures` gave: they leave next."""
-        one = self._open.get(refused.burst)
+    def sent(self, taken: Departures, now_ns: int) -> None:
+        """The host took these only now."""
+        one = self._open.get(taken.burst)
         if one is None:
             return
-        first = refused.indices[refused.copies == 0]
-        again = refused.indices[refused.copies > 0]
-        if len(first):
-            one.unsent = int(first[0])
-        one.repeats.extendleft(reversed(again.tolist()))
-        one.repeated -= len(again)
-        self.repeats_left += len(again)
-        one.copies[refused.indices] -= 1
-        one.probe_ns = _NEVER
+        one.left_ns[taken.indices] = now_ns
+        if one.unsent == self.shape.packets and taken.copies[-1] == 0:
+            planned = one.start_ns + (self.shape.packets - 1) * self.shape.gap_ns
+            one.held_ns = max(round(now_ns - planned), 0)
 
-    def next_ns(self) -> float:
-        """When there may be something to do next."""
+    def next_ns(self, together: int = 1) -> float:
+        """When there may be something to do next: when so many packets, or all that are left of a burst, may leave at once."""
         waiting = [float(one.start_ns + self.shape.patience_ns) for one in self._open.values()]
         waiting += [float(one.probe_ns) for one in self._open.values()]
         if self._may_begin():
             waiting.append(float(self._due_ns))
         again = self.repeats_left > 0
-        if any((one.repeats and again) or one.unsent < self.shape.packets for one in self._open.values()):
-            waiting.append(self._pace_ns)
+        left = max(
+            (len(one.repeats) * again + self.shape.packets - one.unsent for one in self._open.values()), default=0
+        )
+        if left:
+            waiting.append(self._pace_ns + (min(left, together) - 1) * self.shape.gap_ns)
         return min(waiting, default=float(_NEVER))
 
     # ---- what is heard
@@ -163,14 +164,6 @@ class Sending:
         self._due_ns = (now_ns if self._blocked else self._due_ns) + self.shape.period_ns
         self._blocked = False
         self._pace_ns = max(self._pace_ns, float(now_ns))
-
-    def _first(self, one: _Open, most: int, now_ns: int) -> Longs:
-        indices = np.arange(one.unsent, min(one.unsent + most, self.shape.packets))
-        one.unsent += len(indices)
-        if one.unsent == self.shape.packets:
-            planned = one.start_ns + (self.shape.packets - 1) * self.shape.gap_ns
-            one.held_ns = max(round(now_ns - planned), 0)
-        return indices
 
     def _again(self, one: _Open, most: int) -> Longs:
         count = min(most, len(one.repeats), self.repeats_left)

@@ -6,7 +6,7 @@
     ready    = head hold(8)                      the receiver's answer to a hello
     complete = head hold(8)                      every packet of the burst is here
     missing  = head count(2) [first(4) number(4)] * count
-    knock    = head                              from the receiver to the sender's ports, before anything else
+    knock    = head                              from a near receiver to the sender, on the way of each flow, before anything else
 
 `hold` is how long the receiver had the packet it answers, ns. Sequence-checked by (burst, index); any octets give a reply or a
 WireError. Floor 1, pure.
@@ -49,10 +49,11 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A hello, or with `knock` the receiver's first word to one of the sender's ports."""
+    """A hello, or with `knock` what the receiver says first on each flow's way, so that the sender knows it."""
 
     number: int
     knock: bool = False
+    flow: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ Reply = Hello | Ready | Complete | Missing
 def encode(session: int, reply: Reply) -> bytes:
     """The packet of a reply."""
     match reply:
-        case Hello(number, knock):
-            return _HEAD.pack(session, Kind.KNOCK if knock else Kind.HELLO, 0, 0, 0, number, 0)
+        case Hello(number, knock, flow):
+            return _HEAD.pack(session, Kind.KNOCK if knock else Kind.HELLO, 0, flow, 0, number, 0)
         case Ready(number, hold_ns):
             return _HEAD.pack(session, Kind.READY, 0, 0, 0, number, 0) + _HOLD.pack(hold_ns)
         case Complete(burst, hold_ns):
@@ -100,12 +101,12 @@ def decode(packet: bytes, session: int) -> Reply:
     """The reply in a packet of this session. WireError for anything else."""
     if len(packet) < HEAD_BYTES:
         raise WireError(f"a burst packet has at least {HEAD_BYTES} octets, got {len(packet)}")
-    found, kind, _copy, _flow, burst, index, _packets = _HEAD.unpack_from(packet)
+    found, kind, _copy, flow, burst, index, _packets = _HEAD.unpack_from(packet)
     if found != session:
         raise WireError("a burst packet of another session")
     rest = packet[HEAD_BYTES:]
     if kind in (Kind.HELLO, Kind.KNOCK):
-        return Hello(index, knock=kind == Kind.KNOCK)
+        return Hello(index, kind == Kind.KNOCK, flow)
     if kind in (Kind.READY, Kind.COMPLETE):
         if len(rest) < _HOLD.size:
             raise WireError("an answer to a burst is cut short")

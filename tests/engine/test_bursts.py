@@ -11,7 +11,7 @@ import pytest
 
 from linkqual.session.bursts import INCOMPLETE, Shape
 from linkqual.session.bursts_arriving import Arriving
-from linkqual.session.bursts_sending import Departures, Sending
+from linkqual.session.bursts_sending import Sending
 from linkqual.wire.bursts import Complete, Missing, Reply
 
 MS = 1_000_000
@@ -54,6 +54,7 @@ class Line:
 
         while not sending.done:
             while (taken := sending.departures(now, 8)) is not None:
+                sending.sent(taken, now)
                 for index, copy in zip(taken.indices.tolist(), taken.copies.tolist(), strict=True):
                     self.sent.append((taken.burst, index, copy))
                     later = self.fate(taken.burst, index, copy)
@@ -185,20 +186,23 @@ def test_whatever_is_lost_on_both_ways_every_burst_ends_and_losses_are_exact(see
         assert row["received"] == shape.packets - sum(burst == row["burst"] for burst, _ in lost)
 
 
-def test_what_the_host_refused_leaves_next_and_its_delay_is_known() -> None:
+def test_a_sender_that_was_held_makes_up_for_little_and_says_by_how_much_it_was_late() -> None:
     sending = Sending(SHAPE, 2 * DELAY, 0)
     first = sending.departures(0, 8)
     assert first is not None
-    sending.hand_back(Departures(first.burst, first.indices, first.copies))
-    again = sending.departures(50 * MS, 8)
+    assert first.indices.tolist() == [0]
+    sending.sent(first, 30 * MS)
+    again = sending.departures(30 * MS, 100)
     assert again is not None
-    assert again.indices.tolist() == [0, 1, 2]  # no more than the pace makes up for
-    assert again.copies.tolist() == [0, 0, 0]
-    at = 50 * MS
-    while sending.departures(at, 8) is not None or at < 60 * MS:
+    assert again.indices.tolist() == [1, 2, 3, 4, 5, 6]  # those of half a millisecond, not those of thirty
+    at = 30 * MS
+    while at < 40 * MS:
+        taken = sending.departures(at, 8)
+        if taken is not None:
+            sending.sent(taken, at)
         at += 100_000
     sending.complete(Complete(0, 0), at)
-    assert sending.rows()["held_ns"][0] >= 49 * MS
+    assert 26 * MS <= sending.rows()["held_ns"][0] <= 30 * MS
 
 
 def test_packets_no_burst_has_are_strangers() -> None:
