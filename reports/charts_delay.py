@@ -7,15 +7,11 @@ from typing import Any
 
 import altair as alt
 
-from linkqual.metrics import quantile as quantile_of
 from linkqual.model import Direction, Objective, Slice, StampResult
-from linkqual.reports import series
-from linkqual.reports.drawing import NARROW, Ink, Rows, figure
-from linkqual.reports.marks import COLOURS, DASHES, Picture, few, layered, level, line, scale, x_axis, y_axis
+from linkqual.reports import charts_tail, series
+from linkqual.reports.drawing import Ink, Rows, figure
+from linkqual.reports.marks import COLOURS, DASHES, Picture, layered, level, line, scale, x_axis, y_axis
 from linkqual.units import format_duration
-
-_PLACES = (0.0, series.nines(0.5), 1.0, 2.0, 3.0, 4.0)
-_PLACE_NAMES = ("min", "p50", "p90", "p99", "p99.9", "p99.99")
 
 
 # ---- delay over time
@@ -109,68 +105,12 @@ def _largest(values: Any) -> int:
 
 def variation_tail(stamp: StampResult, objectives: Sequence[Objective]) -> Picture | None:
     """PDV per direction from the minimum to p99.99, with the limits as marks the lines must stay under."""
-    ways = {way: series.tail(series.variation(stamp, way)) for way in (Direction.FORWARD, Direction.REVERSE)}
-    return _tails(ways, [o for o in objectives if o.metric == "pdv"], "pdv-tail", "Jitter (PDV)", zero=True)
+    ways = [charts_tail.of_way(way, series.variation(stamp, way)) for way in (Direction.FORWARD, Direction.REVERSE)]
+    return charts_tail.tails(ways, [o for o in objectives if o.metric == "pdv"], "pdv-tail", "Jitter (PDV)", zero=True)
 
 
 def round_trip_tail(stamp: StampResult, objectives: Sequence[Objective]) -> Picture | None:
     """Round trip from the minimum to p99.99."""
-    ways = {Direction.ROUND_TRIP: series.tail(stamp.summary.round_trip_delay)}
+    curves = [charts_tail.of_way(Direction.ROUND_TRIP, stamp.summary.round_trip_delay)]
     limits = [o for o in objectives if o.metric == "round_trip_delay"]
-    return _tails(ways, limits, "rtt-tail", "Round trip", zero=False)
-
-
-def _tails(
-    ways: dict[Direction, list[tuple[float, int]]], objectives: list[Objective], name: str, title: str, *, zero: bool
-) -> Picture | None:
-    ways = {way: points for way, points in ways.items() if points}
-    if not ways:
-        return None
-    top = max(points[-1][1] for points in ways.values())
-    asked = [(series.nines(q), o) for o in objectives if o.limit and (q := quantile_of(o.statistic)) is not None]
-    marks = [(x, o) for x, o in asked if o.limit is not None and o.limit <= 3 * top]
-    axis = series.duration_axis([top, *(o.limit for _, o in marks)])
-    rows = [{"x": round(x, 4), str(way): axis.of(value)} for way, points in ways.items() for x, value in points]
-    flags = [
-        {"x": x, "v": axis.of(o.limit), "w": f"limit {format_duration(o.limit)}"}
-        for x, o in {(x, o.limit): (x, o) for x, o in marks}.values()
-    ]
-    shown = [axis.of(value) for points in ways.values() for _, value in points]
-    on = scale([*shown, *(axis.of(o.limit) for _, o in marks)], zero=zero)
-    labels = " : ".join(
-        f"datum.value == {place:.6g} ? '{label}'" for place, label in zip(_PLACES, _PLACE_NAMES, strict=True)
-    )
-
-    def draw(width: int) -> Any:
-        places = [p for p in _PLACES if width > NARROW or p != _PLACES[0]]
-        x = alt.X(
-            "x:Q",
-            title=None,
-            scale=alt.Scale(domain=[0, 4], nice=False),
-            axis=alt.Axis(values=[float(f"{p:.6g}") for p in places], labelExpr=f"{labels} : ''", grid=True),
-        )
-        layers = [
-            line(str(way), axis.unit, on, COLOURS[way], strokeDash=DASHES[way], strokeWidth=2).transform_filter(
-                f"isValid(datum['{way}'])"
-            )
-            for way in ways
-        ]
-        if flags:
-            base = alt.Chart(few(flags)).encode(x=x, y=alt.Y("v:Q"))
-            layers.append(base.mark_tick(color=str(Ink.LIMIT), thickness=3, size=34, orient="horizontal"))
-            layers.append(
-                base.mark_text(color=str(Ink.LIMIT), dy=-9, align="center", baseline="bottom").encode(text="w:N")
-            )
-        return layered(layers, width, 230, x)
-
-    words = f"{title}, distribution: " + "; ".join(_said(way, points) for way, points in ways.items()) + "."
-    return Picture(figure(draw, rows, name, words), words, "drawn" if marks else "beyond" if asked else "")
-
-
-def _said(way: Direction, points: list[tuple[float, int]]) -> str:
-    parts = []
-    for place, label in zip(_PLACES, _PLACE_NAMES, strict=True):
-        if place <= points[-1][0] + 1e-9:
-            nearest = min(points, key=lambda point: abs(point[0] - place))
-            parts.append(f"{label} {format_duration(nearest[1])}")
-    return f"{way} {', '.join(parts)}"
+    return charts_tail.tails(curves, limits, "rtt-tail", "Round trip", zero=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,26 +43,32 @@ class Card:
 _BY_TRAINS, _BY_FLOWS = ("policer", "shaper"), ("per-flow cap", "hashing")
 
 
-def cards(q: Qualification) -> list[Card]:
-    """In the order of the document; without a shortfall there is none."""
-    return [_card(q, one) for one in (q.verdict.diagnoses if q.verdict else ())]
+def section(q: Qualification) -> dict[str, Any]:
+    """What the templates why.html and limits.html ask for."""
+    drawn = {"trains": trains(q), "flows": flows(q), "spared": spared(q)}
+    cards = [_card(one, drawn["trains"], drawn["flows"]) for one in (q.verdict.diagnoses if q.verdict else ())]
+    told = {(_seen_in(one.diagnosis), one.diagnosis.direction) for one in cards if one.picture}
+    return drawn | {
+        "cards": cards,
+        "shown": any(drawn.values()),
+        "told": told,  # pictures that stand in a card: none is drawn twice
+        "legend": legend,
+    }
 
 
-def _card(q: Qualification, one: Diagnosis) -> Card:
+def _card(one: Diagnosis, trained: Sequence[TrainsShown], shared: Sequence[FlowsShown]) -> Card:
     picture, caption = None, ""
-    if one.cause in _BY_TRAINS:
-        picture = next((shown.picture for shown in trains(q) if shown.result.direction is one.direction), None)
+    if _seen_in(one) == "trains":
+        picture = next((shown.picture for shown in trained if shown.result.direction is one.direction), None)
         caption = f"One train of packets, {one.direction}: bytes arrived"
-    elif one.cause in _BY_FLOWS:
-        picture = next((shown.picture for shown in flows(q) if shown.direction is one.direction), None)
+    elif _seen_in(one) == "flows":
+        picture = next((shown.picture for shown in shared if shown.direction is one.direction), None)
         caption = f"Flows sent alike, {one.direction}: what each got"
     return Card(one, title(one), DOTS.get(one.confidence, ""), picture, caption)
 
 
-def told(q: Qualification) -> set[tuple[str, Direction]]:
-    """("trains", direction) and ("flows", direction) whose pictures stand in a card, so that none is drawn twice."""
-    kinds = [(one.diagnosis.cause, one.diagnosis.direction) for one in cards(q) if one.picture]
-    return {("trains" if cause in _BY_TRAINS else "flows", way) for cause, way in kinds}
+def _seen_in(one: Diagnosis) -> str:
+    return "trains" if one.cause in _BY_TRAINS else "flows" if one.cause in _BY_FLOWS else ""
 
 
 def title(one: Diagnosis) -> str:
@@ -78,17 +84,6 @@ def spared(q: Qualification) -> list[str]:
         if measurement.not_needed:
             groups.setdefault(measurement.not_needed, []).append(measurement.step.key)
     return [f"{', '.join(steps)}: {why}" for why, steps in groups.items()]
-
-
-def section(q: Qualification) -> dict[str, Any]:
-    """What the templates why.html and limits.html ask for."""
-    drawn = {"trains": trains(q), "flows": flows(q), "spared": spared(q)}
-    return drawn | {
-        "cards": cards(q),
-        "shown": any(drawn.values()),
-        "told": told(q),
-        "legend": legend,
-    }
 
 
 def legend(kind: str, way: Direction) -> list[tuple[str, str]]:
