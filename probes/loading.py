@@ -1,24 +1,61 @@
 """Our own UDP load between the two ends, either way, counted packet by packet. Floor 4.
 
-with loading.opened(bench, Direction.FORWARD, flows=4, longest=1500) as load:
-    loaded = load.run(Phase("CIR 50 %", 50_000_000, duration_ns=10 * NS_PER_S))
-    loaded.count, loaded.fault
-load.near, load.far                 what each end's own sockets dropped
+    with loading.opened(bench, Direction.FORWARD, flows=4, longest=1500) as load:
+        loaded = load.run(Phase("CIR 50 %", 50_000_000, duration_ns=10 * NS_PER_S))
+        loaded.count, loaded.fault
+    load.near, load.far                 what each end's own sockets dropped
+
+While a phase runs the control channel is left alone, for it may be stuck behind the load: the receiver's own words and packets show
+that both ends live. Only when those stop is the far end asked.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.errors import HostError, LinkqualError, PeerError, WireError
 from linkqual.model import Direction, EndConditions, Fault, LoadCount
-from linkqual.probes.bench import Bench
+from linkqual.net.load import LoadEnd
+from linkqual.net.load_ends import LoadConfig
+from linkqual.probes.bench import Bench, Progress, fault_of
+from linkqual.session import load_result
 from linkqual.session.load_phase import Phase
+from linkqual.units import NS_PER_S, format_rate
+from linkqual.wire.control import text_bytes
+from linkqual.wire.load import ARRIVAL, HEADERS
+
+if TYPE_CHECKING:
+    from linkqual.net.control import Control
+
+Arrivals = npt.NDArray[np.void]
+
+_LOOK_S = 0.05  # between two looks at what runs
+_SILENCE_NS = 1_000_000_000  # without a word or a packet, the far end is asked
+_ASK_S = 3.5  # and must answer in this time
+_QUIET_NS, _QUIET_TRIPS = 200_000_000, 4  # stragglers: so much silence, or so many round trips of it, ends a phase
+_MOST_QUIET_NS = 5 * NS_PER_S
+_OVERTIME_NS = 300_000_000  # after which a phase that should be over is asked for
+_ROWS = 100_000  # arrivals in one answer
+_MOST_UNPACKED = _ROWS * ARRIVAL.itemsize
+_NO_AGENT = PeerError("a UDP load needs our agent at the far end", "start `linkqual agent` there", "no-agent")
+_GONE = {
+    "peer-lost": "during the load the far end closed the connection",
+    "silent": "during the load the far end fell silent: the line between or the host there broke",
+}
+_ENDED = {  # why a sender ended by itself: kind of fault, what happened, what to do
+    "no-greeting": ("unreachable", "no UDP packet of ours reaches the agent", "let UDP 4863-4894 through the firewall there"),
+    "silent": ("silent", "the sender heard nothing of the receiver any more", "look at the line, and run again"),
+    "EMSGSIZE": ("host", "packets of this length do not fit the sending host's interface", "take shorter ones, or raise its MTU"),
+    "ECONNREFUSED": ("peer-lost", "the far end's UDP port was closed under way", "see what the agent wrote, and run again"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +63,260 @@ class Loaded:
     """One phase, carried out. `arrivals` (`wire.load.ARRIVAL`: seq, flow, sent_ns, received_ns; in the order they came) where it asked for them."""
 
     count: LoadCount
-    arrivals: npt.NDArray[np.void] | None = None
+    arrivals: Arrivals | None = None
     fault: Fault | None = None  # why it did not go to its end; what was counted until then is in `count`
 
 
+class _Far:
+    """The far end's process, asked through the control channel."""
+
+    def __init__(self, control: Control, opened: dict[str, Any]) -> None:
+        self._control, self._session = control, opened["session"]
+        self.buffer_bytes = int(opened["buffer_bytes"])
+
+    def begin(self, number: int, phase: Phase, window_bytes: int = 0) -> None:
+        self._call(
+            "begin",
+            number=number,
+            rate_bps=phase.rate_bps,
+            duration_ns=phase.duration_ns,
+            packets=phase.packets,
+            sizes=[value for pair in phase.sizes for value in pair],
+            flows=phase.flows,
+            segmented=phase.segmented,
+            arrivals=phase.arrivals,
+            jitter=phase.jitter,
+            interval_ns=phase.interval_ns,
+            window_bytes=window_bytes,
+        )
+
+    def look(self) -> dict[str, Any]:
+        return self._call("look", _ASK_S)
+
+    def halt(self) -> None:
+        self._call("halt", _ASK_S)
+
+    def result(self) -> dict[str, Any]:
+        return self._call("result", _ASK_S)
+
+    def arrivals(self, first: int, count: int) -> Arrivals:
+        rows = self._call("arrivals", first=first, count=count)["rows"]
+        inflate = zlib.decompressobj()
+        try:
+            octets = inflate.decompress(text_bytes(str(rows)), _MOST_UNPACKED)
+            return np.frombuffer(octets, ARRIVAL)
+        except (zlib.error, ValueError) as error:
+            raise WireError(f"the far end's arrivals are damaged: {error}") from error
+
+    def stop(self) -> dict[str, Any]:
+        return self._call("close", _ASK_S)
+
+    def _call(self, do: str, timeout_s: float | None = None, **arguments: Any) -> dict[str, Any]:
+        return self._control.call(f"load.{do}", timeout_s=timeout_s, session=self._session, **arguments)
+
+
 class Loading:
-    """Load of one direction, opened at both ends. `ports`: source port of each flow."""
+    """Load of one direction, opened at both ends. `ports`: of each flow at the near end: its source port going forward."""
 
-    direction: Direction
-    ports: tuple[int, ...]
-    near: EndConditions
-    far: EndConditions
+    def __init__(self, bench: Bench, direction: Direction, near: LoadEnd, far: _Far, caps: _Caps) -> None:
+        assert bench.control is not None
+        self.direction = direction
+        self.ports = tuple(near.ports)
+        self.near = self.far = EndConditions()
+        self._bench, self._control, self._caps = bench, bench.control, caps
+        self._near, self._far = near, far
+        self._sender, self._receiver = (near, far) if self._forward else (far, near)
+        self._number = 0
+        self._lost: Fault | None = None  # after which nothing more can be sent
 
-    def run(self, phase: Phase) -> Loaded:
-        """Send one phase, wait for its stragglers, rest. Never raises for what line or peer do."""
-        raise NotImplementedError
+    @property
+    def _forward(self) -> bool:
+        return self.direction is Direction.FORWARD
+
+    def run(self, phase: Phase, told: Callable[[Progress], None] | None = None) -> Loaded:
+        """Send one phase, wait for its stragglers, rest. Never raises for what line or peer do.
+
+        A rate above the step's cap is brought down to it, and the bytes that may still leave end it: `count.short` is "cap" then.
+        """
+        if self._lost is not None:
+            return Loaded(self._nothing(phase, self._lost.kind), fault=self._lost)
+        allowed, why = self._caps.allow(phase)
+        if allowed is None:
+            return Loaded(self._nothing(phase, "cap"), fault=Fault("cap", why, "allow more with --max-bytes"))
+        self._number += 1
+        try:
+            loaded = self._carry_out(allowed, told or self._bench.progress)
+        except LinkqualError as error:
+            self._lost = fault_of(error)
+            loaded = Loaded(self._nothing(allowed, self._lost.kind), fault=self._lost)
+        self._caps.used(loaded.count.sent_bytes)
+        if why and not loaded.count.short:
+            loaded = replace(loaded, count=replace(loaded.count, asked_bps=phase.rate_bps, short="cap"))
+        self._rest(phase.rest_ns)
+        return loaded
+
+    def _nothing(self, phase: Phase, short: str) -> LoadCount:
+        return load_result.told(phase, self.direction, dict.fromkeys(load_result.TOLD, 0), short)
+
+    # ---- one phase
+
+    def _carry_out(self, phase: Phase, tell: Callable[[Progress], None]) -> Loaded:
+        begun_ns = time.monotonic_ns()
+        self._receiver.begin(self._number, phase)
+        trip_ns = 0 if self._forward else time.monotonic_ns() - begun_ns
+        asked_ns = time.monotonic_ns()
+        self._sender.begin(self._number, phase, self._receiver.buffer_bytes)
+        trip_ns = trip_ns or time.monotonic_ns() - asked_ns
+        if self._forward:
+            trip_ns = asked_ns - begun_ns
+        fault = self._await_end(phase, tell)
+        if fault is not None and fault.kind in _GONE:
+            return self._broken(phase, fault)
+        try:
+            sent = self._sender.result()
+            got = self._stragglers(int(sent["sent"]), max(_QUIET_NS, _QUIET_TRIPS * trip_ns))
+            arrivals = self._arrivals(int(got["arrivals"])) if phase.arrivals else None
+        except PeerError as error:
+            return self._broken(phase, fault_of(error))
+        count = load_result.together(phase, self.direction, sent, got, "interrupted" if fault else "")
+        return Loaded(count, arrivals, fault or self._ended(sent))
+
+    def _await_end(self, phase: Phase, tell: Callable[[Progress], None]) -> Fault | None:
+        """Until the sender is done; the reason when it was not left to finish."""
+        due_ns = time.monotonic_ns() + _expected_ns(phase) + _OVERTIME_NS
+        asked_ns = 0
+        while True:
+            time.sleep(_LOOK_S)
+            if self._bench.interrupted():
+                self._halt()
+                return Fault(
+                    "interrupted", f"the load {phase.name!r} was interrupted; what was counted until then is kept"
+                )
+            if kind := self._control.lost():
+                return Fault(kind, _GONE[kind], "see what the agent wrote, and run again")
+            here, now = self._near.look(), time.monotonic_ns()
+            if here.get("ended_by"):
+                return None
+            tell(self._progress(phase, here, due_ns - now))
+            quiet_ns = int(here["silent_ns"] if self._forward else here["quiet_ns"])
+            doubtful = quiet_ns > (_SILENCE_NS if self._forward else _QUIET_NS) or (not self._forward and now > due_ns)
+            if doubtful and now - asked_ns > min(quiet_ns, _SILENCE_NS):
+                asked_ns = now
+                try:
+                    there = self._far.look()
+                except PeerError as error:
+                    self._halt_near()
+                    return Fault(error.kind if error.kind in _GONE else "silent", error.message, error.hint)
+                if there.get("ended_by"):
+                    return None
+
+    def _halt(self) -> None:
+        with contextlib.suppress(PeerError):
+            self._sender.halt()
+
+    def _halt_near(self) -> None:
+        if self._forward:
+            self._near.halt()
+
+    def _progress(self, phase: Phase, here: dict[str, Any], left_ns: int) -> Progress:
+        told = (here.get("told") or {}) if self._forward else here
+        lost = max(0, int(told.get("next_seq", 0)) - int(told.get("received", 0)))
+        rate = format_rate(phase.rate_bps) if phase.rate_bps else "as fast as it goes"
+        text = f"{phase.name}, {rate}"
+        done = int(here["sent"] if self._forward else here["received"])
+        return Progress(
+            f"UDP load {self.direction}", done, lost=lost, left_ns=max(0, left_ns - _OVERTIME_NS) or None, text=text
+        )
+
+    def _stragglers(self, sent: int, quiet_ns: int) -> dict[str, Any]:
+        """The receiver's result once all is there, or nothing more comes."""
+        until = time.monotonic_ns() + _MOST_QUIET_NS
+        while time.monotonic_ns() < until:
+            here = self._receiver.look()
+            if int(here["received"]) >= sent or int(here["quiet_ns"]) >= quiet_ns:
+                break
+            time.sleep(_LOOK_S / 2)
+        return self._receiver.result()
+
+    def _arrivals(self, count: int) -> Arrivals:
+        parts = [self._receiver.arrivals(first, _ROWS) for first in range(0, count, _ROWS)]
+        return np.concatenate(parts) if parts else np.empty(0, ARRIVAL)
+
+    def _broken(self, phase: Phase, fault: Fault) -> Loaded:
+        """The far end is gone: what this end knows of the phase."""
+        self._lost = fault
+        if not self._forward:
+            return Loaded(load_result.heard(phase, self.direction, self._near.result(), fault.kind), fault=fault)
+        self._near.halt()
+        told = self._near.result()["told"] or dict.fromkeys(load_result.TOLD, 0)
+        return Loaded(load_result.told(phase, self.direction, told, fault.kind), fault=fault)
+
+    def _ended(self, sent: dict[str, Any]) -> Fault | None:
+        """A sender that could not go on."""
+        ended_by = str(sent["ended_by"])
+        if ended_by in ("duration", "packets", "halt", "cap"):
+            return None
+        kind, message, hint = _ENDED.get(
+            ended_by, ("host", f"the sending host refuses packets: {ended_by}", "look at its interface")
+        )
+        return Fault(kind, message, hint)
+
+    def _rest(self, rest_ns: int) -> None:
+        until = time.monotonic_ns() + rest_ns
+        while (left := until - time.monotonic_ns()) > 0 and not self._bench.interrupted():
+            time.sleep(min(left / NS_PER_S, _LOOK_S))
+
+    # ---- the end
+
+    def finish(self) -> None:
+        """Close both ends; `near` and `far` say what they dropped."""
+        self.near = _conditions(self._near.stop, self._near.buffer_bytes)
+        if self._control.lost() == "":
+            self.far = _conditions(self._far.stop, self._far.buffer_bytes)
+
+
+def _conditions(stop: Callable[[], dict[str, Any]], buffer_bytes: int) -> EndConditions:
+    try:
+        final = stop()
+    except LinkqualError:
+        return EndConditions()
+    return EndConditions(receive_buffer_bytes=buffer_bytes, drops={"socket_drops": int(final["dropped"])})
+
+
+def _expected_ns(phase: Phase) -> int:
+    """How long a phase takes; 0: nobody knows."""
+    by_packets = round(phase.packets * phase.mean_bytes * 8 * NS_PER_S / phase.rate_bps) if phase.rate_bps else 0
+    times = [each for each in (phase.duration_ns, by_packets) if each]
+    return min(times, default=0)
+
+
+@dataclass(slots=True)
+class _Caps:
+    """What the step may send: bits a second, and bytes in all."""
+
+    max_rate_bps: int | None
+    max_bytes: int | None
+
+    def allow(self, phase: Phase) -> tuple[Phase | None, str]:
+        """The phase within the caps, and what was cut off it; None: nothing may be sent any more."""
+        why = ""
+        if self.max_rate_bps is not None and not 0 < phase.rate_bps <= self.max_rate_bps:
+            why = f"{format_rate(phase.rate_bps) if phase.rate_bps else 'no rate'} asked, {format_rate(self.max_rate_bps)} allowed"
+            phase = replace(phase, rate_bps=self.max_rate_bps)
+        if self.max_bytes is not None:
+            packets = int(self.max_bytes // phase.mean_bytes)
+            if packets < 1:
+                return None, "the bytes this step may send are spent"
+            if not phase.packets or packets < phase.packets:
+                expected = phase.packets or phase.rate_bps * phase.duration_ns / (8 * NS_PER_S * phase.mean_bytes)
+                why = why or ("" if 0 < expected <= packets else "fewer packets than asked")
+                phase = replace(phase, packets=packets)
+        return phase, why
+
+    def used(self, octets: int) -> None:
+        """So many IP bytes left."""
+        if self.max_bytes is not None:
+            self.max_bytes -= octets
 
 
 @contextlib.contextmanager
@@ -58,5 +334,32 @@ def opened(
 
     Raises PeerError and HostError (`bench.fault_of` makes them a Fault) when an end cannot be opened.
     """
-    raise NotImplementedError
-    yield Any  # pragma: no cover
+    if bench.control is None:
+        raise _NO_AGENT
+    payload = longest - HEADERS[6 if ":" in bench.peer_address else 4]
+    if payload < 18:
+        raise HostError(f"a packet of load has no room in {longest} bytes over this IP version", "take longer ones")
+    answer = bench.control.call("load.open", direction=str(direction), flows=flows, longest=payload, dscp=dscp)
+    far = _Far(bench.control, answer)
+    forward = direction is Direction.FORWARD
+    config = LoadConfig(
+        token=int(answer["token"]),
+        peer_address=bench.peer_address,
+        flows=flows,
+        longest=payload,
+        bind_address=bench.near_address,
+        peer_port=int(answer["port"]),
+        dscp=dscp,
+    )
+    try:
+        near = LoadEnd.start("load-sender" if forward else "load-receiver", config)
+    except LinkqualError:
+        with contextlib.suppress(PeerError):
+            far.stop()
+        raise
+    with near:
+        loading = Loading(bench, direction, near, far, _Caps(max_rate_bps, max_bytes))
+        try:
+            yield loading
+        finally:
+            loading.finish()

@@ -21,10 +21,11 @@ class Caps:
     max_bytes: int = 10**13  # of one session, probes and iperf3 tests, both directions
     max_seconds: int = 24 * 3600  # of one reflector or one iperf3 test
     max_sessions: int = 1
+    max_bps: int = 10**12  # of one load that the agent sends, bits a second at the IP layer
 
     def __post_init__(self) -> None:
         """Refuse caps that allow nothing."""
-        for name in ("max_pps", "max_bytes", "max_seconds", "max_sessions"):
+        for name in ("max_pps", "max_bytes", "max_seconds", "max_sessions", "max_bps"):
             if getattr(self, name) < 1:
                 raise UsageError(
                     f"{name} is {getattr(self, name)}: a cap is at least 1", "to allow nothing, run no agent"

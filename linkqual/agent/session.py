@@ -10,6 +10,7 @@
 | `stamp.close` | `counters`, `stamps` and `drop_times`, as `Reflector.stop` gives them |
 | `iperf3.open` | `port` (to name it in the other one), `address`; one for each direction at most |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
+| `load.*` | see `agent.load` |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
 | `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
 | `bye` | nothing left here; the connection ends |
@@ -30,6 +31,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from linkqual.agent.config import AgentConfig
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
+from linkqual.agent.load import Loads
+from linkqual.agent.load import Session as LoadSession
 from linkqual.errors import HostError, InputError, PeerError, WireError
 from linkqual.model import Json
 from linkqual.wire.control import FORGOTTEN, Answer, Refusal, Request, bytes_text, checked
@@ -56,6 +59,8 @@ class Session:
         self._reflector: Reflector | None = None
         self._reflector_id = ""
         self._iperf3 = Iperf3Servers(here, config.iperf3_ports)
+        self._loads = Loads(self._for_loads())
+        self._families = {"load": self._loads}  # requests that a module of their own serves
         self._target: Target | None = None
         self._drops: Sampler | None = None
         self._moved_bytes = 0
@@ -73,8 +78,11 @@ class Session:
     async def answer(self, request: Request) -> Answer | Refusal:
         """Serve one request; whatever goes wrong is told, and never ends the agent."""
         try:
-            serve = self._SERVED.get(request.name)
             arguments = checked(request)
+            family, _, verb = request.name.partition(".")
+            if family in self._families:
+                return Answer(request.id, await self._families[family].serve(verb, arguments))
+            serve = self._SERVED.get(request.name)
             if serve is None:
                 raise PeerError(f"{request.name} is not for now", "greet once, then ask", "state")
             return Answer(request.id, await serve(self, **arguments))
@@ -102,7 +110,7 @@ class Session:
         ending: list[Awaitable[object]] = [self._iperf3.close_all()]
         ending += [self._run(sampler.close)] if sampler is not None else []
         ending += [self._run(reflector.close)] if reflector is not None else []
-        ending += [self._close_target()]
+        ending += [self._close_target(), self._loads.close_all()]
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log(f"what was started does not end: {outcome}")
@@ -263,6 +271,22 @@ class Session:
         target, self._target = self._target, None
         if target is not None:
             await self._run(target.close)
+
+    def _for_loads(self) -> LoadSession:
+        def moved(count: int) -> None:
+            self._moved_bytes += count
+
+        return LoadSession(
+            config=self._config,
+            near=self.near,
+            here=self.here,
+            run=self._run,
+            free_port=self._free_reflector_port,
+            bytes_left=self._bytes_left,
+            moved=moved,
+            may_run=self._may_run,
+            log=self._log,
+        )
 
     async def _bye(self) -> dict[str, Json]:
         await self.close()

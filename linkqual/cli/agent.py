@@ -79,6 +79,7 @@ def run(
         int, typer.Option(help="Most bytes of one session, probes and throughput, both directions.")
     ] = 10**13,
     max_seconds: Annotated[int, typer.Option(help="Longest single test.")] = 24 * 3600,
+    max_bps: Annotated[int, typer.Option(help="Most bits a second of one UDP load sent from here.")] = 10**12,
     reflector_only: Annotated[
         bool, typer.Option("--reflector-only", help="Serve the foreign senders of --sessions and nobody else.")
     ] = False,
@@ -106,7 +107,7 @@ def run(
             directory=directory,
             ephemeral=ephemeral,
             name=name,
-            caps=Caps(max_pps, max_bytes, max_seconds),
+            caps=Caps(max_pps, max_bytes, max_seconds, max_bps=max_bps),
             reflector_ports=_ports("--reflector-ports", reflector_ports),
             iperf3_ports=_ports("--iperf3-ports", iperf3_ports),
         ),

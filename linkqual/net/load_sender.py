@@ -31,7 +31,7 @@ _MEET_NS = 3 * NS_PER_S  # until every flow's way must be known
 _TICK_MS = 100
 _FULL = (errno.EAGAIN, errno.ENOBUFS)
 _WINDOW_SHARE = 0.5  # of the receiver's buffer
-_STUCK_NS = 50_000_000  # without news of the receiver, after which what is in flight no longer counts
+_STUCK_NS = 500_000_000  # without news of the receiver, after which what is in flight no longer counts
 
 
 def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:

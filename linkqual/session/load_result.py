@@ -11,6 +11,8 @@ from linkqual.units import NS_PER_S
 
 HOST_SHARE = 0.99  # of what was asked: less than this, and the host could not offer it
 
+TOLD = ("next_seq", "received", "received_bytes", "received_ns", "dropped")  # of `told`
+
 Counts = dict[str, Any]
 
 

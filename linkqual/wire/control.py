@@ -138,6 +138,31 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "congestion_control": Choice(("", "cubic", "reno", "bbr", "dctcp")),  # of the far end, where it is to send
     },
     "iperf3.close": {"port": Integer(1, 65535, optional=True), "wait_ms": Integer(0, 10_000, 2000)},
+    "load.open": {
+        "direction": Choice(("forward", "reverse")),
+        "flows": Integer(1, 256, 1),
+        "longest": Integer(18, 9188),  # octets of UDP payload
+        "dscp": Integer(0, 63, 0),
+    },
+    "load.begin": {
+        "session": Text(64),
+        "number": Integer(1, 2**31),
+        "rate_bps": Integer(0, 10**13),
+        "duration_ns": Integer(0, 366 * 86400 * 10**9),
+        "packets": Integer(0, MAX_SEQ),
+        "sizes": Integers(128),  # bytes of an IP packet and its weight, in turn
+        "flows": Integer(1, 256),
+        "segmented": Truth(),
+        "arrivals": Truth(),
+        "jitter": Number(0, 1),
+        "interval_ns": Integer(1_000_000, 3600 * 10**9),
+        "window_bytes": Integer(0, 2**40, 0),
+    },
+    "load.look": {"session": Text(64)},
+    "load.halt": {"session": Text(64)},
+    "load.result": {"session": Text(64)},
+    "load.arrivals": {"session": Text(64), "first": Integer(0, MAX_SEQ), "count": Integer(1, 100_000)},
+    "load.close": {"session": Text(64)},
     "trace": {
         "source_port": Integer(1, 65535),
         "destination_port": Integer(1, 65535),

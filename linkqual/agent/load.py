@@ -1,0 +1,203 @@
+"""Loads of our own UDP engine at the agent: one process each, for one near end, within the caps. Floor 5.
+
+| request | answer |
+| --- | --- |
+| `load.open` | `session` (to name it in the others), `port`, `token` (of every packet), `buffer_bytes` (of its sockets, as granted) |
+| `load.begin` | nothing: from now on that phase is awaited, or sent to where the near end's greetings came from |
+| `load.look` | counts so far: see `net.load.LoadEnd.look` |
+| `load.halt` | nothing: this phase is sent no further |
+| `load.result` | all counts of the phase: see `session.load_result` |
+| `load.arrivals` | `rows`: base64 of zlib of rows of `wire.load.ARRIVAL`, at most 100,000 from `first` on |
+| `load.close` | `dropped`: packets its own sockets lost to full buffers |
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from linkqual.agent.config import AgentConfig
+from linkqual.errors import PeerError, UsageError
+from linkqual.model import Json
+from linkqual.session.load_phase import Phase
+from linkqual.units import NS_PER_S
+from linkqual.wire.control import bytes_text
+
+if TYPE_CHECKING:
+    from linkqual.net.load import LoadEnd
+
+MOST = 32  # loads of one near end at a time: several services, both directions
+SILENCE_NS = 5 * NS_PER_S  # a near end that tells nothing of what arrives is sent nothing more
+GRACE_S = 30.0
+NO_CAP_BPS = 10**12
+
+Run = Callable[..., Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class _Load:
+    end: LoadEnd
+    sends: bool
+    flows: int
+    longest: int
+    counted: bool = True  # the bytes of its last phase
+
+
+@dataclass(slots=True)
+class Session:
+    """What a load needs of the near end's session. `bytes_left` raises PeerError when that is nothing."""
+
+    config: AgentConfig
+    near: str
+    here: str
+    run: Run  # blocking work in a thread
+    free_port: Callable[[], int]
+    bytes_left: Callable[[], int]
+    moved: Callable[[int], None]
+    may_run: Callable[[str, float], None]
+    log: Callable[[str], None]
+
+
+class Loads:
+    """All loads of one near end."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._open: dict[str, _Load] = {}
+
+    async def serve(self, verb: str, arguments: dict[str, Any]) -> dict[str, Json]:
+        """Answer `load.<verb>`, a key of `wire.control.REQUESTS`, with checked arguments."""
+        answer: dict[str, Json] = await self._SERVED[verb](self, **arguments)
+        return answer
+
+    async def open_(self, *, direction: str, flows: int, longest: int, dscp: int) -> dict[str, Json]:
+        """See the module's head."""
+        from linkqual.net.load import LoadEnd
+        from linkqual.net.load_ends import LoadConfig
+
+        if len(self._open) >= MOST:
+            raise PeerError(f"this session has {MOST} loads already", "close one first", "state")
+        session, sends = self._session, direction == "reverse"
+        token = secrets.randbits(32)
+        config = LoadConfig(
+            token=token,
+            peer_address=session.near,
+            flows=flows,
+            longest=longest,
+            bind_address=session.here,
+            port=session.free_port(),
+            dscp=dscp,
+            max_bytes=session.bytes_left(),
+            silence_ns=SILENCE_NS if sends else 0,
+        )
+        name = secrets.token_hex(8)
+
+        def start() -> None:  # put down at once: the session may be over before anybody awaits this
+            end = LoadEnd.start("load-sender" if sends else "load-receiver", config)
+            self._open[name] = _Load(end, sends, flows, longest)
+
+        await session.run(start)
+        load = self._of(name)
+        session.log(f"UDP load, {direction}, on port {load.end.ports[0]}: {flows} flows")
+        return {"session": name, "port": load.end.ports[0], "token": token, "buffer_bytes": load.end.buffer_bytes}
+
+    async def begin(
+        self, *, session: str, number: int, window_bytes: int, sizes: list[int], **asked: Any
+    ) -> dict[str, Json]:
+        """See the module's head. Refused as a whole when the phase is over a cap."""
+        load = self._of(session)
+        try:
+            phase = Phase(name="", sizes=tuple(zip(sizes[::2], sizes[1::2], strict=True)), **asked)
+        except (UsageError, ValueError) as error:
+            raise PeerError(f"no phase of load: {error}", "ask for another", "bad-request") from error
+        if phase.flows > load.flows or phase.longest > load.longest + 48:
+            raise PeerError("more flows or longer packets than this load was opened for", "open another", "bad-request")
+        phase = self._allowed(phase, sends=load.sends)
+        await self._settle(load)
+        load.counted = False
+        self._session.may_run(f"load {session}", _seconds(phase) + GRACE_S)
+        await self._session.run(load.end.begin, number, phase, window_bytes)
+        return {}
+
+    def _allowed(self, phase: Phase, *, sends: bool) -> Phase:
+        """The phase within the caps: what has no rate or no end gets the cap's; PeerError when it asks for more."""
+        caps = self._session.config.caps
+        if sends:
+            caps.allow("max_bps", phase.rate_bps, "bits a second of load")
+            if not phase.rate_bps and caps.max_bps < NO_CAP_BPS:
+                phase = replace(phase, rate_bps=caps.max_bps)
+        caps.allow("max_seconds", int(_seconds(phase)), "seconds")
+        if phase.rate_bps:
+            most = int(phase.rate_bps * _seconds(phase) / 8)
+            if most > self._session.bytes_left():
+                caps.allow("max_bytes", caps.max_bytes - self._session.bytes_left() + most, "bytes in this session")
+        return phase if phase.duration_ns else replace(phase, duration_ns=caps.max_seconds * NS_PER_S)
+
+    async def look(self, session: str) -> dict[str, Json]:
+        """See the module's head."""
+        found: dict[str, Json] = await self._session.run(self._of(session).end.look)
+        return found
+
+    async def halt(self, session: str) -> dict[str, Json]:
+        """See the module's head."""
+        await self._session.run(self._of(session).end.halt)
+        return {}
+
+    async def result(self, session: str) -> dict[str, Json]:
+        """See the module's head."""
+        load = self._of(session)
+        found: dict[str, Json] = await self._session.run(load.end.result)
+        self._count(load, found)
+        return found
+
+    async def arrivals(self, session: str, first: int, count: int) -> dict[str, Json]:
+        """See the module's head."""
+        load = self._of(session)
+        if load.sends:
+            raise PeerError("this end sends: it has no arrivals", "ask the receiver", "state")
+        rows = await self._session.run(load.end.arrivals, first, count)
+        return {"rows": bytes_text(zlib.compress(rows.tobytes(), 1)), "count": len(rows)}
+
+    async def close(self, session: str) -> dict[str, Json]:
+        """See the module's head."""
+        load = self._of(session)
+        await self._settle(load)
+        del self._open[session]
+        self._session.may_run(f"load {session}", 0)
+        final: dict[str, Json] = await self._session.run(load.end.stop)
+        return final
+
+    _SERVED = {  # noqa: RUF012  a table of methods
+        "open": open_, "begin": begin, "look": look, "halt": halt, "result": result, "arrivals": arrivals, "close": close,
+    }  # fmt: skip
+
+    async def close_all(self) -> None:
+        """End them, without asking what they counted."""
+        loads, self._open = self._open, {}
+        for load in loads.values():
+            await self._session.run(load.end.close)
+
+    async def _settle(self, load: _Load) -> None:
+        """Bytes of a phase whose result nobody asked for count all the same."""
+        if not load.counted:
+            self._count(load, await self._session.run(load.end.look))
+
+    def _count(self, load: _Load, found: dict[str, Json]) -> None:
+        if not load.counted:
+            load.counted = True
+            self._session.moved(int(found["sent_bytes" if load.sends else "received_bytes"]))
+
+    def _of(self, session: str) -> _Load:
+        if session not in self._open:
+            raise PeerError("this session has no such load", "open one first", "state")
+        return self._open[session]
+
+
+def _seconds(phase: Phase) -> float:
+    """How long a phase takes at most; 0: nobody knows."""
+    if phase.duration_ns:
+        return phase.duration_ns / NS_PER_S
+    return phase.packets * phase.mean_bytes * 8 / phase.rate_bps if phase.rate_bps else 0.0
