@@ -1,0 +1,171 @@
+"""Services at their rates, as the plan laid them out: our UDP load, and a STAMP stream of the same DSCP beside it. Floor 4.
+
+A round is what is sent at the same time: one load of the configuration test, every load of the performance test. All its sockets are
+open before the first packet leaves. What a round brought is kept whatever happens in the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from linkqual.errors import LinkqualError
+from linkqual.model import Conditions, EndConditions, Fault, Measurement, ServicesResult, ServiceStep, Step
+from linkqual.plan.services import Round, rounds_of
+from linkqual.probes import beside, loading
+from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
+from linkqual.probes.beside import Beside
+from linkqual.probes.loading import Loaded, Loading
+from linkqual.session.activation import Rung, services_of
+from linkqual.units import NS_PER_S
+
+IDLE_NS = NS_PER_S // 5  # of a stream, before its load
+TICK_S = 1.0  # between two words about progress
+_NO_AGENT = Fault("no-agent", "services are tested against our agent at the far end", "start `linkqual agent` there")
+_CUT = Fault("interrupted", "the test of the services was interrupted; the steps measured until then are kept")
+
+
+@dataclass(slots=True)
+class _Test:
+    """A step under way."""
+
+    step: Step
+    bench: Bench
+    taken: list[ServiceStep] = field(default_factory=list)
+    near: EndConditions = field(default_factory=EndConditions)
+    far: EndConditions = field(default_factory=EndConditions)
+    fault: Fault | None = None
+
+
+def measure(step: Step, bench: Bench) -> Measurement:
+    """Every round of the plan until one cannot be carried out; never raises for what line or peer do."""
+    started, clock = time.time_ns(), time.monotonic_ns()
+    test = _Test(step, bench, fault=_NO_AGENT if bench.control is None else None)
+    rounds = rounds_of(step)
+    for number, together in enumerate(rounds, 1):
+        if test.fault is not None:
+            break
+        _round(test, together, f"{number} of {len(rounds)}: {_title(together)}")
+        loaded_ns = max(rung.duration_ns for rung in together)
+        if test.fault is None and number < len(rounds) and not rest(bench, loaded_ns, duty_of(step)):
+            test.fault = _CUT if bench.interrupted() else _gone(bench)
+    named = {rung.service for together in rounds for rung in together}
+    services = tuple(one for one in services_of(bench.link) if one.name in named)
+    result = ServicesResult(services, tuple(test.taken)) if test.taken else None
+    conditions = Conditions(near=test.near, far=test.far)
+    return Measurement(
+        step, started, time.monotonic_ns() - clock, services=result, fault=test.fault, conditions=conditions
+    )
+
+
+def _title(together: Round) -> str:
+    first = together[0]
+    return (
+        f"{first.service} {first.title}"
+        if len({rung.service for rung in together}) == 1
+        else "all services at their CIR"
+    )
+
+
+def _gone(bench: Bench) -> Fault:
+    why = bench.control.lost() if bench.control else "peer-lost"
+    return Fault(
+        why, "the far end went away between two steps of the services", "see what the agent wrote, and run again"
+    )
+
+
+def _round(test: _Test, together: Round, title: str) -> None:
+    """Open everything, load, keep what came of each load; the first fault of a load is the step's."""
+    bench, streams, loads = test.bench, {}, []
+    try:
+        with ExitStack() as stack:
+            for rung in together:
+                if rung.service not in streams:
+                    streams[rung.service] = stack.enter_context(_stream(test, rung))
+            loads = [stack.enter_context(_load(bench, rung)) for rung in together]
+            carried = _carry_out(test, together, loads, list(streams.values()), title)
+    except LinkqualError as error:
+        test.fault = fault_of(error)
+        return
+    for rung, loaded in zip(together, carried, strict=True):
+        stream = streams.pop(rung.service, None)  # its result stands with one of the loads
+        test.taken.append(_taken(rung, loaded, stream))
+        test.fault = test.fault or loaded.fault
+        if stream is not None:
+            test.near, test.far = added(test.near, stream.near), added(test.far, stream.far)
+    for load in loads:
+        test.near, test.far = added(test.near, _not_its_socket(load.near)), added(test.far, _not_its_socket(load.far))
+
+
+def _stream(test: _Test, rung: Rung) -> contextlib.AbstractContextManager[Beside]:
+    of = rung.stream
+    return beside.running(
+        test.bench, test.step, rate_pps=of.rate_pps, packet_bytes=of.payload_bytes, dscp=rung.dscp, idle_ns=IDLE_NS
+    )
+
+
+def _load(bench: Bench, rung: Rung) -> contextlib.AbstractContextManager[Loading]:
+    return loading.opened(bench, rung.direction, longest=rung.phase.longest, dscp=rung.dscp)
+
+
+def _carry_out(test: _Test, together: Round, loads: list[Loading], streams: list[Beside], title: str) -> list[Loaded]:
+    length = max(rung.duration_ns for rung in together)
+    with ExitStack() as stack, ThreadPoolExecutor(len(together)) as threads:
+        for stream in streams:
+            stack.enter_context(stream.loaded(until_ns=length))
+        under_way = [threads.submit(load.run, rung.phase) for load, rung in zip(loads, together, strict=True)]
+        _tell(test.bench, title, length, lambda: all(one.done() for one in under_way))
+        return [one.result() for one in under_way]
+
+
+def _tell(bench: Bench, title: str, length_ns: int, over: Callable[[], bool]) -> None:
+    """Once a second how far it is, until it is over."""
+    begun, told = time.monotonic_ns(), 0
+    while not over():
+        passed = time.monotonic_ns() - begun
+        if passed - told >= TICK_S * NS_PER_S:
+            told = passed
+            left = max(length_ns - passed, 0)
+            bench.progress(
+                Progress("services", passed // NS_PER_S, length_ns // NS_PER_S, "seconds", left_ns=left, text=title)
+            )
+        time.sleep(0.02)
+
+
+def _taken(rung: Rung, loaded: Loaded, stream: Beside | None) -> ServiceStep:
+    return ServiceStep(
+        service=rung.service,
+        direction=rung.direction,
+        kind=rung.kind,
+        share=rung.share,
+        count=loaded.count,
+        beside=stream.result() if stream is not None else None,
+        stream_bps=rung.stream.ip_bps,
+    )
+
+
+# ---- conditions
+
+
+def _not_its_socket(end: EndConditions) -> EndConditions:
+    """What the load's own socket dropped is told with each load; here it would be taken for the stream's."""
+    return replace(end, drops={name: count for name, count in end.drops.items() if name != "socket_drops"})
+
+
+def added(one: EndConditions, other: EndConditions) -> EndConditions:
+    """What two looks at the same end, one after the other, say together."""
+    drops = {name: one.drops.get(name, 0) + other.drops.get(name, 0) for name in one.drops | other.drops}
+    counters = {name: one.counters.get(name, 0) + other.counters.get(name, 0) for name in one.counters | other.counters}
+    return replace(
+        other,
+        stamps=one.stamps | other.stamps,
+        receive_buffer_bytes=other.receive_buffer_bytes or one.receive_buffer_bytes,
+        drops=drops,
+        counters=counters,
+        drop_times=(*one.drop_times, *other.drop_times),
+        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
+    )
