@@ -56,6 +56,52 @@ def test_seconds_are_the_receivers(far_end: Any, direction: Direction, streams: 
     assert far_end.told[-1].phase == f"throughput {direction}"
 
 
+def test_both_directions_at_once_with_a_stream_beside(far_end: Any) -> None:
+    asked = step(Direction.ROUND_TRIP, streams=2, beside_pps=500, max_rate_bps=40_000_000)
+    measured = throughput.measure(asked, far_end.bench(family_size=3))
+    assert measured.fault is None
+    there, back = measured.throughput, measured.throughput_back
+    assert there is not None
+    assert back is not None
+    assert len(there.receiver_bps) == len(back.receiver_bps) == 2
+    for result in (there, back):
+        assert all(10e6 < rate < 41e6 for rate in result.receiver_bps)
+        assert len(result.flows_bps) == result.streams == 2
+        assert sum(result.flows_bps) == pytest.approx(sum(result.receiver_bps) / 2, rel=0.01)
+        assert len(result.seconds_rtt_ns) == len(result.seconds_retransmits) == 2
+        assert all(result.seconds_rtt_ns)
+        assert result.window_bytes
+        assert result.receive_window_bytes
+    names = {f"throughput-round-trip-1-{way}-1.{end}.json" for way in ("forward", "reverse") for end in ("near", "far")}
+    assert names <= far_end.raw.keys()
+    assert there.beside is not None
+    assert 500 < there.beside.summary.sent < 1100  # of 1.5 s: the start is left out
+    assert there.beside.family == 3
+    assert set(there.added) == {"forward", "reverse"}
+    assert there.idle_round_trip.n > 100
+    assert back.beside is None
+    assert measured.conditions.far.counters["answered"] > there.beside.summary.sent
+
+
+def test_the_kernel_of_the_sending_end_has_the_word_on_its_congestion_control(
+    far_end: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linkqual.net.host.socket.TCP_CONGESTION", -1)  # of this end; the agent is another process
+    shown = throughput.measure(step(congestion_control="bbr", judged=False), far_end.bench())
+    assert shown.fault is None
+    assert "bbr" in shown.not_needed
+    assert fault_kind(throughput.measure(step(), far_end.bench())) == "no-capability"
+    measured = throughput.measure(step(REVERSE, seconds=1, warmup_seconds=0), far_end.bench())
+    assert measured.fault is None
+
+
+def test_pulses_add_up_to_the_least_that_was_planned(far_end: Any) -> None:
+    asked = step(seconds=1, block_seconds=1, least_seconds=2, cap_seconds=2, warmup_seconds=0, duty=0.9)
+    result = throughput.measure(asked, far_end.bench()).throughput
+    assert result is not None
+    assert (len(result.receiver_bps), result.stopped_by) == (2, "fixed length")
+
+
 def test_ipv6(far_end_ipv6: Any) -> None:
     measured = throughput.measure(step(REVERSE, seconds=1, warmup_seconds=0), far_end_ipv6.bench())
     assert measured.fault is None
@@ -166,7 +212,8 @@ def test_a_receivers_document_that_is_damaged_is_no_zero(far_end: Any) -> None:
 
 
 def test_a_busy_far_end_is_told(far_end: Any) -> None:
-    far_end.control.call("iperf3.open", seconds=5)
+    for _ in range(2):
+        far_end.control.call("iperf3.open", seconds=5)
     assert fault_kind(throughput.measure(step(), far_end.bench())) == "state"
 
 
