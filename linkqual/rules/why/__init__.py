@@ -13,7 +13,7 @@ from linkqual.model import Diagnosis, Direction, Measurement, Plan
 from linkqual.rules import loads
 from linkqual.rules.why import bucket, facts, flows, host, loss, overhead, packet_rate, window
 from linkqual.rules.why.facts import Facts
-from linkqual.rules.why.reading import Reading, diagnosis
+from linkqual.rules.why.reading import Fit, Reading, diagnosis
 from linkqual.units import format_rate, format_ratio
 
 CAUSES: tuple[Callable[[Facts], list[Reading]], ...] = (
@@ -33,12 +33,19 @@ def diagnose(plan: Plan, measurements: Sequence[Measurement]) -> tuple[Diagnosis
     for direction in (Direction.FORWARD, Direction.REVERSE):
         known = facts.of(plan, measurements, direction)
         if known is not None:
-            found.append(_of(known))
+            found += _of(known)
     return tuple(found)
 
 
-def _of(known: Facts) -> Diagnosis:
+def _of(known: Facts) -> list[Diagnosis]:
+    """Where nearly all arrives, a cause that is not borne out is not worth a word."""
     readings = [reading for cause in CAUSES for reading in cause(known)]
+    if known.nearly and all(one.fit < Fit.FITS for one in readings):
+        return []
+    return [_diagnosis(known, readings)]
+
+
+def _diagnosis(known: Facts, readings: list[Reading]) -> Diagnosis:
     return diagnosis(known.direction, _short(known), known.subject, readings, _thin(known))
 
 

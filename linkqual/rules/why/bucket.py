@@ -9,7 +9,7 @@ from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
 from linkqual.stats import histogram, load_rates
 from linkqual.stats.overhead import KINDS, added_bytes
 from linkqual.stats.throughput import OVERHEAD_BYTES, bdp_bytes
-from linkqual.units import format_count, format_duration, format_rate, format_ratio, format_size
+from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio, format_size
 
 BEYOND = 1.08  # of its rate: what many flows carry more is not bound by this bucket
 FULL = 0.85  # of a shaper's rate, or
@@ -32,8 +32,8 @@ def readings(facts: Facts) -> list[Reading]:
     if trains is not None and trains.kind in KINDS_OF_BUCKET and trains.rate_bps is not None:
         return _met(facts, trains)
     if trains is not None and trains.kind == "none" and trains.at_least_bps:
-        reached = trains.at_least_bps * trains.ip_share
-        if reached >= AS_CONTRACTED * (facts.contract or reached):
+        contract = facts.link.contracted_bps(facts.direction)
+        if trains.at_least_bps >= AS_CONTRACTED * (contract or 0):
             said = f"trains of packets at {format_rate(trains.at_least_bps)} ({trains.counts}) met no limit"
             return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
     return _from_loads(facts, trains)
@@ -61,25 +61,25 @@ def _met(facts: Facts, trains: TrainsResult) -> list[Reading]:
 def _explains(facts: Facts, trains: TrainsResult, kind: str) -> Reading:
     assert trains.rate_bps is not None
     rate = trains.rate_bps[0] * trains.ip_share
-    beyond, flows, what = facts.carried(MANY)
+    beyond, flows, what = _many(facts, trains)
     if beyond > BEYOND * rate:
         return refuted(
             kind,
             f"one flow meets a {kind} of {_counted(trains)}, but {flows} flows of {what} carry {format_rate(beyond)} (IP): it is not one of all flows together",
         )
     share = facts.got / facts.goodput(rate)
-    why_not = _why_not(facts, trains, kind, rate, share)
+    why_not = _why_not(facts, trains, kind, share)
     if why_not:
         return refuted(kind, why_not)
     agreeing = _agreeing(facts, rate)
     spread = (trains.rate_bps[2] - trains.rate_bps[1]) / trains.rate_bps[0]
     sound = sum(not one.void for one in trains.trains) >= LEAST_TRAINS and spread <= SURE_SPREAD
-    contracted = facts.contract is None or rate <= (1 + AGREES) * facts.contract
+    contracted = (_of_contract(facts, trains) or 0.0) <= 1 + AGREES
     proven = bool(agreeing) and bool(flows) and sound and contracted
     evidence = (
         ("trains of packets", _trains_words(trains)),
         *agreeing,
-        *_flows_line(facts, rate, flows, what),
+        *_flows_line(rate, beyond, flows, what),
         *_tcp(facts, share),
     )
     return Reading(
@@ -92,12 +92,12 @@ def _explains(facts: Facts, trains: TrainsResult, kind: str) -> Reading:
     )
 
 
-def _why_not(facts: Facts, trains: TrainsResult, kind: str, rate: float, share: float) -> str:
+def _why_not(facts: Facts, trains: TrainsResult, kind: str, share: float) -> str:
     """Why this bucket does not explain the goodput; "" when it does."""
     met = f"a {kind} of {_counted(trains)} was met"
     if share > 1 + AGREES:
         return f"{met}, but TCP carried {format_rate(facts.got)}, more than it lets through"
-    why_not = _policer_why_not(facts, share) if kind == "policer" else _shaper_why_not(facts, trains, rate, share)
+    why_not = _policer_why_not(facts, share) if kind == "policer" else _shaper_why_not(facts, trains, share)
     return f"{met}{why_not}" if why_not else ""
 
 
@@ -109,14 +109,23 @@ def _policer_why_not(facts: Facts, share: float) -> str:
     return ""
 
 
-def _shaper_why_not(facts: Facts, trains: TrainsResult, rate: float, share: float) -> str:
+def _shaper_why_not(facts: Facts, trains: TrainsResult, share: float) -> str:
     if _shallow(facts, trains) and facts.resent:
         return ""
-    if facts.contract is not None and rate >= AS_CONTRACTED * facts.contract:
+    if (_of_contract(facts, trains) or 0.0) >= AS_CONTRACTED:
         return ": that is what the contract gives, and its queue is deep enough for TCP to fill it"
     if share < FULL:
         return f", and TCP got only {format_ratio(share)} of what it lets through: something else holds it back more"
     return ""
+
+
+def _of_contract(facts: Facts, trains: TrainsResult) -> float | None:
+    """The bucket's rate, counted as the contract counts, as a share of what is contracted."""
+    contract, size = facts.link.contracted_bps(facts.direction), trains.packet_bytes
+    if contract is None or trains.rate_bps is None:
+        return None
+    rate = trains.rate_bps[0] * trains.ip_share
+    return rate * (size + OVERHEAD_BYTES[facts.link.rate_counts]) / size / contract
 
 
 def _shallow(facts: Facts, trains: TrainsResult) -> bool:
@@ -127,7 +136,7 @@ def _shallow(facts: Facts, trains: TrainsResult) -> bool:
 
 def _agreeing(facts: Facts, rate: float) -> Lines:
     """Loads of another kind that met the same rate."""
-    over = [one for one in facts.counts if load_rates.loss_ratio(one) > OVERLOADED]
+    over = _overloads(facts)
     same = [one for one in over if abs(load_rates.steady_bps(one) / rate - 1) <= AGREES]
     found: list[tuple[str, str]] = []
     if same and len(same) == len(over):
@@ -142,15 +151,33 @@ def _agreeing(facts: Facts, rate: float) -> Lines:
     return tuple(found)
 
 
+def _overloads(facts: Facts) -> list[LoadCount]:
+    """UDP loads that lost more than the line loses by itself."""
+    least = OVERLOADED + (3 * facts.idle.rate[2] if facts.idle is not None else 0.0)
+    return [one for one in facts.counts if load_rates.loss_ratio(one) > least]
+
+
 def _range(rates: list[float]) -> str:
     low, high = format_rate(min(rates)), format_rate(max(rates))
     return low if low == high else f"{low} to {high}"
 
 
-def _flows_line(facts: Facts, rate: float, flows: int, what: str) -> Lines:
+def _many(facts: Facts, trains: TrainsResult) -> tuple[float, int, str]:
+    """The most that many flows carried through this bucket: (IP bit/s, flows, which load). Of a short UDP load a deep bucket lets through
+    more than its rate; that much is taken off.
+    """
+    found = [(facts.ip(loads.median(one)), one.streams, "TCP") for one in facts.ladder if one.streams >= MANY]
+    deep = trains.bucket_bytes[2] * trains.ip_share if trains.bucket_bytes is not None else 0.0
+    for one in facts.counts:
+        if one.flows >= MANY and one.received_ns:
+            rest = (one.received_bytes - deep) * 8 * NS_PER_S / one.received_ns
+            found.append((min(load_rates.steady_bps(one), max(rest, 0.0)), one.flows, "UDP"))
+    return max(found, default=(0.0, 0, ""))
+
+
+def _flows_line(rate: float, beyond: float, flows: int, what: str) -> Lines:
     if not flows:
         return ()
-    beyond = facts.carried(MANY)[0]
     return (
         (
             "one flow against many",
@@ -213,7 +240,7 @@ def _next(facts: Facts, trains: TrainsResult, kind: str) -> str:
     assert trains.rate_bps is not None
     parts = []
     contract = facts.link.contracted_bps(facts.direction)
-    if contract and facts.contract and trains.rate_bps[0] * trains.ip_share < AS_CONTRACTED * facts.contract:
+    if contract and (_of_contract(facts, trains) or 1.0) < AS_CONTRACTED:
         meaning = _another_counting(facts, trains)
         parts.append(
             f"ask the carrier why {_counted(trains)} are configured where {format_rate(contract)} are contracted"
@@ -250,7 +277,7 @@ def _another_counting(facts: Facts, trains: TrainsResult) -> str:
 
 
 def _from_loads(facts: Facts, trains: TrainsResult | None) -> list[Reading]:
-    over = [one for one in facts.counts if load_rates.loss_ratio(one) > OVERLOADED]
+    over = _overloads(facts)
     rates = sorted(load_rates.steady_bps(one) for one in over)
     why = trains.because if trains is not None and trains.because else "no trains of packets were sent"
     look = "run `linkqual test --only trains`: trains tell a policer from a shaper, with rate, bucket and queue"
@@ -261,7 +288,13 @@ def _from_loads(facts: Facts, trains: TrainsResult | None) -> list[Reading]:
     if not BACKED_OFF <= share <= 1 + AGREES:
         said = f"UDP loads end at {format_rate(rate)} (IP), of which TCP got {format_ratio(share)}"
         return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
-    rise = max(_rise_ns(one) for one in over)
+    rises = [rise for one in over if (rise := _rise_ns(one)) is not None]
+    if not rises:
+        return [
+            Reading(kind, Fit.UNSEEN, f"{why}, and the UDP loads tell no delay", decide=look)
+            for kind in KINDS_OF_BUCKET
+        ]
+    rise = max(rises)
     kind, other = KINDS_OF_BUCKET if rise < FLAT_NS else KINDS_OF_BUCKET[::-1]
     flat = (
         f"delay grew by no more than {format_duration(rise)}"
@@ -277,7 +310,7 @@ def _from_loads(facts: Facts, trains: TrainsResult | None) -> list[Reading]:
     return [Reading(kind, Fit.FITS, said, evidence, why, look), refuted(other, flat)]
 
 
-def _rise_ns(count: LoadCount) -> int:
-    """By how much the middle packet of an overload was slower than the fastest."""
+def _rise_ns(count: LoadCount) -> int | None:
+    """By how much the middle packet of an overload was slower than the fastest; None: not told."""
     middle, least = histogram.quantile(count.one_way, 0.5), count.one_way.minimum
-    return 0 if middle is None or least is None else round(middle - least)
+    return None if middle is None or least is None else round(middle - least)

@@ -23,6 +23,7 @@ from linkqual.stats import load_rates, throughput
 from linkqual.stats.confidence import outage_rate_bounds
 from linkqual.stats.tally import events
 
+NEARLY = 0.95  # of what the headers allow: TCP seldom fills a line to the last percent
 MANY = 4  # flows from which on a limit of single flows would show
 THIN_S = 5  # seconds of goodput under which nothing is held for certain
 _ASSUMED_MTU = 1500
@@ -51,7 +52,6 @@ class Facts:
     ladder: tuple[ThroughputResult, ...]  # by number of streams
     bbr: ThroughputResult | None
     allowed: float  # goodput the headers allow, or what many streams reach (subject "flow")
-    contract: float | None  # IP bit/s
     idle: Idle | None
     trains: TrainsResult | None
     counts: tuple[LoadCount, ...]  # UDP loads that tell of the line
@@ -74,6 +74,17 @@ class Facts:
         """Bytes of a full IP packet: as TCP really sent them, else as contracted."""
         sent = self.load.mss + loads.TIMESTAMPS_IPV4 if self.load.mss else None
         return sent or self.link.mtu or _ASSUMED_MTU
+
+    @property
+    def contract(self) -> float | None:
+        """What the contracted rate leaves to IP packets of the size that TCP sent, bit/s."""
+        rate = self.link.contracted_bps(self.direction)
+        return None if rate is None else rate * self.mtu / (self.mtu + throughput.OVERHEAD_BYTES[self.link.rate_counts])
+
+    @property
+    def nearly(self) -> bool:
+        """Whether so little is missing that TCP's own ways explain it as well."""
+        return self.subject == "line" and self.got >= NEARLY * self.allowed
 
     @property
     def rtt_ns(self) -> int | None:
@@ -131,27 +142,21 @@ def of(plan: Plan, measurements: Sequence[Measurement], direction: Direction) ->
         (one.throughput for one in alone if one.throughput and _bbr(one.throughput)), key=loads.median, default=None
     )
     allowed = _allowed(plan.link, direction, judged[-1])
-    if _falls_short(plan, direction, ladder[-1], allowed):
-        subject, measurement = "line", judged[-1]
-    elif loads.slow_alone(ladder[0], ladder[-1]):
-        subject, measurement, allowed = "flow", judged[0], loads.median(ladder[-1])
-    else:
+    most, subject, measurement = loads.median(ladder[-1]), "line", judged[-1]
+    broken = _breaks_a_limit(plan, direction, ladder[-1])
+    if not broken and (allowed is None or most >= NEARLY * allowed) and loads.slow_alone(ladder[0], ladder[-1]):
+        subject, measurement, allowed = "flow", judged[0], most
+    elif allowed is None or (most >= loads.WHOLE * allowed and not broken):
         return None
     load, counts = measurement.throughput, _counts(measurements, direction)
     assert load is not None
     assert allowed is not None
     return Facts(
         direction, plan.link, subject, load, measurement, ladder[-1], ladder, bbr, allowed,
-        contract_ip(plan.link, direction), _idle(measurements, direction), _trains(measurements, direction),
+        _idle(measurements, direction), _trains(measurements, direction),
         tuple(one for one in counts if load_rates.usable(one)), tuple(one for one in counts if not load_rates.usable(one)),
         _found(measurements, direction), _sharing(measurements, direction),
     )  # fmt: skip
-
-
-def contract_ip(link: Link, direction: Direction) -> float | None:
-    """What the contracted rate leaves to IP packets of full size."""
-    rate, mtu = link.contracted_bps(direction), link.mtu or _ASSUMED_MTU
-    return None if rate is None else rate * mtu / (mtu + throughput.OVERHEAD_BYTES[link.rate_counts])
 
 
 def _bbr(result: ThroughputResult) -> bool:
@@ -167,11 +172,8 @@ def _allowed(link: Link, direction: Direction, measurement: Measurement) -> floa
     return result.allowed_bps or throughput.header_goodput(rate, link.mtu or _ASSUMED_MTU, counts=link.rate_counts)
 
 
-def _falls_short(plan: Plan, direction: Direction, result: ThroughputResult, allowed: float | None) -> bool:
-    if allowed is None:
-        return False
-    if loads.median(result) < loads.WHOLE * allowed:
-        return True
+def _breaks_a_limit(plan: Plan, direction: Direction, result: ThroughputResult) -> bool:
+    """Whether a quantile of its seconds lies below what the profile asks, whatever their median."""
     for one in plan.objectives:
         q = quantile(one.statistic)
         if one.metric == "throughput" and one.direction is direction and one.limit and q is not None:

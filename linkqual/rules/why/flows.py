@@ -8,13 +8,15 @@ from linkqual.model import ThroughputResult
 from linkqual.rules import loads
 from linkqual.rules.why import window
 from linkqual.rules.why.facts import Facts
-from linkqual.rules.why.reading import Fit, Lines, Reading, refuted, unseen
+from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
 from linkqual.session import flow_sharing
 from linkqual.session.flow_sharing import Sharing
+from linkqual.stats import throughput
 from linkqual.units import format_rate, format_ratio
 
 ALIKE = 0.1  # streams that have the same limit reach the same rate
 GROWS = 1.08
+STEADY = 0.03  # coefficient of variation of the seconds of a stream that something holds down
 UNLIKELY = 1e-3  # that a bundle would have looked like a cap
 LEAST_STREAMS = 6  # TCP streams whose rates fall into members by chance less than once in ten thousand
 ENTROPY = (
@@ -156,32 +158,25 @@ def _growth(facts: Facts) -> list[Reading] | None:
     grown = [each for each in more if loads.median(each) > GROWS * loads.median(one)]
     if not grown:
         return None
-    ceiling = loads.median(facts.ladder[-1])
     nearest = more[0]
-    in_step = loads.median(nearest) >= (1 - ALIKE) * min(nearest.streams * alone, ceiling)
-    evidence = _tcp_lines(facts.ladder)
     met = facts.trains is not None and facts.trains.rate_bps is not None and _same_as_trains(facts, alone)
-    doubt = _other_reasons(facts, met)
     each = f"{format_rate(alone)} a stream, and {nearest.streams} streams {format_rate(loads.median(nearest))}"
-    if in_step:
-        fit = Fit.POSSIBLE if doubt else Fit.FITS
-        said = f"each flow gets at most about {format_rate(alone)} (goodput), however many there are"
-        cap = Reading(
-            "per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), evidence, "no UDP flows were sent", LOOK
-        )
-        return [
-            cap,
-            unseen(
-                "hashing",
-                "members of a bundle would look like this where each stream has one for itself; no UDP flows were sent",
-            ),
-        ]
-    fit = Fit.FITS if met and not doubt else Fit.UNSEEN
-    said = f"one flow meets a limit, and more flows get more, but not in step ({each}): as where some share a member of a bundle"
-    return [
-        Reading("hashing", fit, said, evidence, "no UDP flows were sent", LOOK),
-        refuted("per-flow cap", f"streams do not add up: {each}"),
-    ]
+    in_step = loads.median(nearest) >= (1 - ALIKE) * nearest.streams * alone
+    if not (in_step or met or _held_steadily(one)):
+        said = f"one stream is slower than many, but neither steady nor in step with their number ({each})"
+        return [Reading(cause, Fit.UNSEEN, said, decide=LOOK) for cause in ("per-flow cap", "hashing")]
+    doubt = _other_reasons(facts, met)
+    said = f"each flow gets at most about {format_rate(alone)} (goodput), however many there are"
+    fit = Fit.POSSIBLE if doubt else Fit.FITS
+    cap = Reading("per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), _tcp_lines(facts.ladder), "", LOOK)
+    alike = "members of a bundle would look like this where streams have one for themselves, and no UDP flows were sent"
+    return [cap, Reading("hashing", fit if met else Fit.UNSEEN, alike, _tcp_lines(facts.ladder), "", LOOK)]
+
+
+def _held_steadily(result: ThroughputResult) -> bool:
+    """Whether something holds the stream down without a loss: its seconds are all alike, and nothing was resent."""
+    spread = throughput.variation_coefficient(result.receiver_bps)
+    return not result.retransmits and spread is not None and spread < STEADY
 
 
 def _same_as_trains(facts: Facts, alone: float) -> bool:

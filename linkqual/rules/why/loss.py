@@ -33,12 +33,14 @@ def readings(facts: Facts) -> list[Reading]:
     if not fits and not fits_few:
         said = f"{_lost(idle)} would leave about {format_rate(figure)} a stream, and {format_rate(facts.each)} were measured"
         return [refuted("loss", said)]
-    more = _line_carries(facts)
+    more = _line_carries(facts, facts.load if fits else few)
     evidence = (("packets of an idle line", _lost(idle)), *_formulas(facts, idle, rtt, mss), *more, *_bbr(facts))
-    proven = bool(more) and fits and idle.events >= SURE_EVENTS
-    said = (
-        f"{_lost(idle)}, which leaves a loss-based TCP about {format_rate(figure)} a stream at {format_duration(rtt)}"
-    )
+    proven = bool(more) and idle.events >= SURE_EVENTS
+    lost, left = _lost(idle), format_rate(figure)
+    said = f"{lost}, which leaves a loss-based TCP about {left} a stream at {format_duration(rtt)}"
+    if not fits:
+        alone, many = format_rate(loads.median(few)), facts.load.streams
+        said += f"; {few.streams} alone got {alone}, and {many} that fall back at each loss do not fill the line either"
     thin = "" if more else "no UDP load was seen to carry more"
     return [Reading("loss", Fit.PROVEN if proven else Fit.FITS, said, evidence, thin, _next(facts, rtt, mss))]
 
@@ -84,11 +86,11 @@ def _formulas(facts: Facts, idle: Idle, rtt: int, mss: int) -> Lines:
     )
 
 
-def _line_carries(facts: Facts) -> Lines:
-    """UDP, which does not slow down at a loss, carried clearly more."""
+def _line_carries(facts: Facts, result: ThroughputResult) -> Lines:
+    """UDP, which does not slow down at a loss, carried clearly more than this load."""
     clean = [one for one in facts.counts if load_rates.loss_ratio(one) <= CLEAN]
     best = max(clean, key=load_rates.steady_bps, default=None)
-    if best is None or load_rates.steady_bps(best) < MORE * facts.ip(facts.got):
+    if best is None or load_rates.steady_bps(best) < MORE * facts.ip(loads.median(result)):
         return ()
     said = f"{format_rate(load_rates.steady_bps(best))} (IP) came through with {format_ratio(load_rates.loss_ratio(best))} lost: the line carries more than TCP takes"
     return (("UDP load", said),)

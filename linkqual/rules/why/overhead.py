@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linkqual.rules import loads
-from linkqual.rules.why.facts import Facts
+from linkqual.rules.why.facts import NEARLY, Facts
 from linkqual.rules.why.reading import Fit, Reading, refuted, unseen
 from linkqual.stats.overhead import added_bytes, words, wrapped_goodput
 from linkqual.stats.throughput import OVERHEAD_BYTES, header_goodput, tcp_payload
@@ -48,7 +48,7 @@ def _small_packets(facts: Facts, rate: float, mtu: int) -> Reading:
     sent = header_goodput(rate, facts.mtu, counts=facts.link.rate_counts)
     gap = f"TCP sent packets of {facts.mtu} bytes where the contract has an MTU of {mtu}"
     leave = f"headers then leave {format_rate(sent)} instead of {format_rate(facts.allowed)}"
-    if not loads.WHOLE * sent <= facts.got <= TOO_MUCH * sent:
+    if not NEARLY * sent <= facts.got <= TOO_MUCH * sent:
         return refuted("overhead", f"{gap}; {leave}, but {format_rate(facts.got)} came through")
     evidence = (
         ("segment size", f"{facts.load.mss} bytes: {gap}"),
