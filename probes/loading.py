@@ -13,38 +13,32 @@ from __future__ import annotations
 
 import contextlib
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.errors import HostError, LinkqualError, PeerError, WireError
+from linkqual.errors import HostError, LinkqualError, PeerError
 from linkqual.model import Direction, EndConditions, Fault, LoadCount
 from linkqual.net.load import LoadEnd
 from linkqual.net.load_ends import LoadConfig
 from linkqual.probes.bench import Bench, Progress, fault_of
+from linkqual.probes.load_far import ROWS, FarLoad
 from linkqual.session import load_result
+from linkqual.session.load_caps import Caps, expected_ns
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S, format_rate
-from linkqual.wire.control import text_bytes
 from linkqual.wire.load import ARRIVAL, HEADERS
-
-if TYPE_CHECKING:
-    from linkqual.net.control import Control
 
 Arrivals = npt.NDArray[np.void]
 
 _LOOK_S = 0.05  # between two looks at what runs
 _SILENCE_NS = 1_000_000_000  # without a word or a packet, the far end is asked
-_ASK_S = 3.5  # and must answer in this time
 _QUIET_NS, _QUIET_TRIPS = 200_000_000, 4  # stragglers: so much silence, or so many round trips of it, ends a phase
-_MOST_QUIET_NS = 5 * NS_PER_S
+_MOST_QUIET_NS, _HURRY_NS = 5 * NS_PER_S, NS_PER_S  # at most; once interrupted
 _OVERTIME_NS = 300_000_000  # after which a phase that should be over is asked for
-_ROWS = 100_000  # arrivals in one answer
-_MOST_UNPACKED = _ROWS * ARRIVAL.itemsize
 _NO_AGENT = PeerError("a UDP load needs our agent at the far end", "start `linkqual agent` there", "no-agent")
 _GONE = {
     "peer-lost": "during the load the far end closed the connection",
@@ -67,66 +61,20 @@ class Loaded:
     fault: Fault | None = None  # why it did not go to its end; what was counted until then is in `count`
 
 
-class _Far:
-    """The far end's process, asked through the control channel."""
-
-    def __init__(self, control: Control, opened: dict[str, Any]) -> None:
-        self._control, self._session = control, opened["session"]
-        self.buffer_bytes = int(opened["buffer_bytes"])
-
-    def begin(self, number: int, phase: Phase, window_bytes: int = 0) -> None:
-        self._call(
-            "begin",
-            number=number,
-            rate_bps=phase.rate_bps,
-            duration_ns=phase.duration_ns,
-            packets=phase.packets,
-            sizes=[value for pair in phase.sizes for value in pair],
-            flows=phase.flows,
-            segmented=phase.segmented,
-            arrivals=phase.arrivals,
-            jitter=phase.jitter,
-            interval_ns=phase.interval_ns,
-            window_bytes=window_bytes,
-        )
-
-    def look(self) -> dict[str, Any]:
-        return self._call("look", _ASK_S)
-
-    def halt(self) -> None:
-        self._call("halt", _ASK_S)
-
-    def result(self) -> dict[str, Any]:
-        return self._call("result", _ASK_S)
-
-    def arrivals(self, first: int, count: int) -> Arrivals:
-        rows = self._call("arrivals", first=first, count=count)["rows"]
-        inflate = zlib.decompressobj()
-        try:
-            octets = inflate.decompress(text_bytes(str(rows)), _MOST_UNPACKED)
-            return np.frombuffer(octets, ARRIVAL)
-        except (zlib.error, ValueError) as error:
-            raise WireError(f"the far end's arrivals are damaged: {error}") from error
-
-    def stop(self) -> dict[str, Any]:
-        return self._call("close", _ASK_S)
-
-    def _call(self, do: str, timeout_s: float | None = None, **arguments: Any) -> dict[str, Any]:
-        return self._control.call(f"load.{do}", timeout_s=timeout_s, session=self._session, **arguments)
-
-
 class Loading:
     """Load of one direction, opened at both ends. `ports`: of each flow at the near end: its source port going forward."""
 
-    def __init__(self, bench: Bench, direction: Direction, near: LoadEnd, far: _Far, caps: _Caps) -> None:
+    def __init__(self, bench: Bench, direction: Direction, near: LoadEnd, far: FarLoad, caps: Caps) -> None:
         assert bench.control is not None
         self.direction = direction
         self.ports = tuple(near.ports)
         self.near = self.far = EndConditions()
         self._bench, self._control, self._caps = bench, bench.control, caps
         self._near, self._far = near, far
-        self._sender, self._receiver = (near, far) if self._forward else (far, near)
+        self._sender: LoadEnd | FarLoad = near if self._forward else far
+        self._receiver: LoadEnd | FarLoad = far if self._forward else near
         self._number = 0
+        self._met = False  # packets have arrived in some phase
         self._lost: Fault | None = None  # after which nothing more can be sent
 
     @property
@@ -140,9 +88,10 @@ class Loading:
         """
         if self._lost is not None:
             return Loaded(self._nothing(phase, self._lost.kind), fault=self._lost)
-        allowed, why = self._caps.allow(phase)
+        allowed, less = self._caps.allow(phase)
         if allowed is None:
-            return Loaded(self._nothing(phase, "cap"), fault=Fault("cap", why, "allow more with --max-bytes"))
+            spent = Fault("cap", "the bytes this step may send are spent", "allow more with --max-bytes")
+            return Loaded(self._nothing(phase, "cap"), fault=spent)
         self._number += 1
         try:
             loaded = self._carry_out(allowed, told or self._bench.progress)
@@ -150,7 +99,7 @@ class Loading:
             self._lost = fault_of(error)
             loaded = Loaded(self._nothing(allowed, self._lost.kind), fault=self._lost)
         self._caps.used(loaded.count.sent_bytes)
-        if why and not loaded.count.short:
+        if less and not loaded.count.short:
             loaded = replace(loaded, count=replace(loaded.count, asked_bps=phase.rate_bps, short="cap"))
         self._rest(phase.rest_ns)
         return loaded
@@ -163,27 +112,24 @@ class Loading:
     def _carry_out(self, phase: Phase, tell: Callable[[Progress], None]) -> Loaded:
         begun_ns = time.monotonic_ns()
         self._receiver.begin(self._number, phase)
-        trip_ns = 0 if self._forward else time.monotonic_ns() - begun_ns
-        asked_ns = time.monotonic_ns()
+        ready_ns = time.monotonic_ns()
         self._sender.begin(self._number, phase, self._receiver.buffer_bytes)
-        trip_ns = trip_ns or time.monotonic_ns() - asked_ns
-        if self._forward:
-            trip_ns = asked_ns - begun_ns
+        trip_ns = ready_ns - begun_ns if self._forward else time.monotonic_ns() - ready_ns  # of the far end's answer
         fault = self._await_end(phase, tell)
         if fault is not None and fault.kind in _GONE:
             return self._broken(phase, fault)
         try:
             sent = self._sender.result()
-            got = self._stragglers(int(sent["sent"]), max(_QUIET_NS, _QUIET_TRIPS * trip_ns))
+            got = self._stragglers(int(sent["sent"]), max(_QUIET_NS, _QUIET_TRIPS * trip_ns), hurry=fault is not None)
             arrivals = self._arrivals(int(got["arrivals"])) if phase.arrivals else None
         except PeerError as error:
             return self._broken(phase, fault_of(error))
         count = load_result.together(phase, self.direction, sent, got, "interrupted" if fault else "")
-        return Loaded(count, arrivals, fault or self._ended(sent))
+        return Loaded(count, arrivals, fault or self._ended(sent) or self._deaf(count))
 
     def _await_end(self, phase: Phase, tell: Callable[[Progress], None]) -> Fault | None:
         """Until the sender is done; the reason when it was not left to finish."""
-        due_ns = time.monotonic_ns() + _expected_ns(phase) + _OVERTIME_NS
+        due_ns = time.monotonic_ns() + expected_ns(phase) + _OVERTIME_NS
         asked_ns = 0
         while True:
             time.sleep(_LOOK_S)
@@ -228,9 +174,9 @@ class Loading:
             f"UDP load {self.direction}", done, lost=lost, left_ns=max(0, left_ns - _OVERTIME_NS) or None, text=text
         )
 
-    def _stragglers(self, sent: int, quiet_ns: int) -> dict[str, Any]:
+    def _stragglers(self, sent: int, quiet_ns: int, *, hurry: bool) -> dict[str, Any]:
         """The receiver's result once all is there, or nothing more comes."""
-        until = time.monotonic_ns() + _MOST_QUIET_NS
+        until = time.monotonic_ns() + (_HURRY_NS if hurry else _MOST_QUIET_NS)
         while time.monotonic_ns() < until:
             here = self._receiver.look()
             if int(here["received"]) >= sent or int(here["quiet_ns"]) >= quiet_ns:
@@ -239,7 +185,7 @@ class Loading:
         return self._receiver.result()
 
     def _arrivals(self, count: int) -> Arrivals:
-        parts = [self._receiver.arrivals(first, _ROWS) for first in range(0, count, _ROWS)]
+        parts = [self._receiver.arrivals(first, ROWS) for first in range(0, count, ROWS)]
         return np.concatenate(parts) if parts else np.empty(0, ARRIVAL)
 
     def _broken(self, phase: Phase, fault: Fault) -> Loaded:
@@ -260,6 +206,16 @@ class Loading:
             ended_by, ("host", f"the sending host refuses packets: {ended_by}", "look at its interface")
         )
         return Fault(kind, message, hint)
+
+    def _deaf(self, count: LoadCount) -> Fault | None:
+        """Nothing at all arrived: more likely a closed port than a line that loses everything."""
+        if count.received or not count.sent or self._met:
+            self._met = self._met or count.received > 0
+            return None
+        port = "UDP 4863-4894 at the far end" if self._forward else "UDP from the far end's ports 4863-4894"
+        return Fault(
+            "unreachable", f"none of {count.sent:,} packets of UDP load arrived", f"let {port} through the firewalls"
+        )
 
     def _rest(self, rest_ns: int) -> None:
         until = time.monotonic_ns() + rest_ns
@@ -283,42 +239,6 @@ def _conditions(stop: Callable[[], dict[str, Any]], buffer_bytes: int) -> EndCon
     return EndConditions(receive_buffer_bytes=buffer_bytes, drops={"socket_drops": int(final["dropped"])})
 
 
-def _expected_ns(phase: Phase) -> int:
-    """How long a phase takes; 0: nobody knows."""
-    by_packets = round(phase.packets * phase.mean_bytes * 8 * NS_PER_S / phase.rate_bps) if phase.rate_bps else 0
-    times = [each for each in (phase.duration_ns, by_packets) if each]
-    return min(times, default=0)
-
-
-@dataclass(slots=True)
-class _Caps:
-    """What the step may send: bits a second, and bytes in all."""
-
-    max_rate_bps: int | None
-    max_bytes: int | None
-
-    def allow(self, phase: Phase) -> tuple[Phase | None, str]:
-        """The phase within the caps, and what was cut off it; None: nothing may be sent any more."""
-        why = ""
-        if self.max_rate_bps is not None and not 0 < phase.rate_bps <= self.max_rate_bps:
-            why = f"{format_rate(phase.rate_bps) if phase.rate_bps else 'no rate'} asked, {format_rate(self.max_rate_bps)} allowed"
-            phase = replace(phase, rate_bps=self.max_rate_bps)
-        if self.max_bytes is not None:
-            packets = int(self.max_bytes // phase.mean_bytes)
-            if packets < 1:
-                return None, "the bytes this step may send are spent"
-            if not phase.packets or packets < phase.packets:
-                expected = phase.packets or phase.rate_bps * phase.duration_ns / (8 * NS_PER_S * phase.mean_bytes)
-                why = why or ("" if 0 < expected <= packets else "fewer packets than asked")
-                phase = replace(phase, packets=packets)
-        return phase, why
-
-    def used(self, octets: int) -> None:
-        """So many IP bytes left."""
-        if self.max_bytes is not None:
-            self.max_bytes -= octets
-
-
 @contextlib.contextmanager
 def opened(
     bench: Bench,
@@ -340,7 +260,7 @@ def opened(
     if payload < 18:
         raise HostError(f"a packet of load has no room in {longest} bytes over this IP version", "take longer ones")
     answer = bench.control.call("load.open", direction=str(direction), flows=flows, longest=payload, dscp=dscp)
-    far = _Far(bench.control, answer)
+    far = FarLoad(bench.control, answer)
     forward = direction is Direction.FORWARD
     config = LoadConfig(
         token=int(answer["token"]),
@@ -358,7 +278,7 @@ def opened(
             far.stop()
         raise
     with near:
-        loading = Loading(bench, direction, near, far, _Caps(max_rate_bps, max_bytes))
+        loading = Loading(bench, direction, near, far, Caps(max_rate_bps, max_bytes))
         try:
             yield loading
         finally:

@@ -170,7 +170,7 @@ class Loads:
         final: dict[str, Json] = await self._session.run(load.end.stop)
         return final
 
-    _SERVED = {  # noqa: RUF012  a table of methods
+    _SERVED: dict[str, Callable[..., Awaitable[dict[str, Json]]]] = {  # noqa: RUF012  a table of methods
         "open": open_, "begin": begin, "look": look, "halt": halt, "result": result, "arrivals": arrivals, "close": close,
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ class LoadEnd:
 
         `window_bytes`: the receiver's buffer, of which a sender without a rate fills no more than half.
         """
-        more = {"window_bytes": window_bytes} if self.sends else {"most": planned(phase)}
+        more: dict[str, int | None] = {"window_bytes": window_bytes} if self.sends else {"most": planned(phase)}
         self._ask("begin", number=number, phase=asdict(phase), **more)
 
     @property
@@ -87,7 +88,7 @@ class LoadEnd:
         """End it without asking for anything; idempotent."""
         self._process.close()
 
-    def _ask(self, what: str, **more: Json) -> Json:
+    def _ask(self, what: str, **more: Any) -> Json:
         self._process.tell({"do": what, **more})
         answer: Json = json.loads(self._process.expect(ANSWER))
         return answer

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from linkqual.errors import WireError
 from linkqual.net.clock import utc_ns
@@ -84,10 +85,10 @@ class Ends:
         """Which one this flow leaves from."""
         return self.sockets[0] if self.far else self.sockets[flow]
 
-    def from_peer(self, names: Octets) -> Octets:
+    def from_peer(self, names: Octets) -> npt.NDArray[np.bool_]:
         """Which of these addresses, shape (n, NAME_BYTES), are the peer's; shape (n,)."""
         at = self._at
-        same: Octets = (names[:, at : at + len(self._peer)] == self._peer).all(axis=1)
+        same: npt.NDArray[np.bool_] = (names[:, at : at + len(self._peer)] == self._peer).all(axis=1)
         return same
 
     def learn(self, flow: int, name: Octets) -> None:

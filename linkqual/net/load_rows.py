@@ -37,7 +37,7 @@ class Rows:
         self._block.sizes[:] = self._octets * self.train
         self._heads = load.heads(self._block.payload, 0, count, self.train, self._octets)
         self._heads["phase"] = self._number
-        self._named = None  # whose address the rows bear
+        self._named: bytes | None = None  # whose address the rows bear
 
     def fill(self, first: int, flow: int, count: int, utc_ns: int, octets: Longs | None, name: bytes | None) -> int:
         """`count` packets from number `first` on; how many rows they take. `octets`: of each IP packet, None: all alike."""

@@ -90,11 +90,9 @@ class LoadCounter:
         """One beyond the newest packet."""
         return self._seen.next_seq
 
-    def take(
-        self, raw: npt.NDArray[np.unsignedinteger], flows: Longs, sent_ns: Longs, received_ns: Longs, octets: Longs
-    ) -> None:
+    def take(self, raw: Longs, flows: Longs, sent_ns: Longs, received_ns: Longs, octets: Longs) -> None:
         """Packets in the order they came: sequence numbers as in the packets, flow, departure, arrival, IP bytes; each shape (n,)."""
-        seqs = self._seen.unwrap(raw)
+        seqs = self._seen.unwrap(raw.astype(np.uint32))
         limit = self.next_seq + _FARTHEST if self._most is None else self._most
         sound = (seqs >= 0) & (seqs < limit) & (flows < len(self._newest))
         if not sound.all():

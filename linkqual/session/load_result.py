@@ -82,7 +82,7 @@ def told(phase: Phase, direction: Direction, told_: Counts, short: str) -> LoadC
 def heard(phase: Phase, direction: Direction, got: Counts, short: str) -> LoadCount:
     """What the receiving end has when the sending one was lost: packets beyond the newest that came count as not sent."""
     packets = int(got["next_seq"])
-    sent = {
+    sent: Counts = {
         "sent": packets,
         "sent_bytes": Schedule(phase).bytes_before(packets),
         "sent_ns": 0,
