@@ -83,19 +83,24 @@ def parse(source: str, name: str) -> Link:
     if not root.has("link"):
         complaints.add(root.node.line, "link", "is missing: the facts of the line stand below this key", "link:")
     section = root.section("link")
-    found: dict[str, Any] = {}
-    if section is not None:
-        for key, (field, read) in READERS.items():
-            if section.has(key):
-                found[field] = section.get(key, read, None)
-        if wrappings := section.get_list("encapsulation", choice(*KINDS), ()):
-            found["encapsulation"] = wrappings
-        if "cir_reverse_bps" in found and "cir_bps" not in found:
-            section.complain("cir_reverse", "stands without cir, the rate of the other direction", "both, or cir alone")
-        found["services"] = link_services.read(section, Link(**found))
-        section.close()
+    link = read(section) if section is not None else Link()
     root.close()
     complaints.raise_any()
+    return link
+
+
+def read(section: Section, **default: str) -> Link:
+    """The link that a section `link:` describes, of a link file or of a line of the lab; complaints are left with the section."""
+    found: dict[str, Any] = dict(default)
+    for key, (field, reader) in READERS.items():
+        if section.has(key):
+            found[field] = section.get(key, reader, None)
+    if wrappings := section.get_list("encapsulation", choice(*KINDS), ()):
+        found["encapsulation"] = wrappings
+    if "cir_reverse_bps" in found and "cir_bps" not in found:
+        section.complain("cir_reverse", "stands without cir, the rate of the other direction", "both, or cir alone")
+    found["services"] = link_services.read(section, Link(**found))
+    section.close()
     return Link(**found)
 
 

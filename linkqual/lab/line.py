@@ -15,7 +15,7 @@ from typing import Any
 from linkqual.errors import InputError, UsageError
 from linkqual.lab.description import CAUSES, Expect, Line, Node
 from linkqual.lab.links import node_name, read_links
-from linkqual.link import READERS as LINK_READERS
+from linkqual.link import read as read_link
 from linkqual.model import Direction, Link
 from linkqual.settings import Complaints, Mapping, Section, choice, decode, read_tree, text, whole
 from linkqual.units import parse_duration_ns, parse_rate_bps, parse_ratio, parse_size_bytes
@@ -156,13 +156,8 @@ def _window(value: str) -> int:
 
 def _contract(root: Section, sites: tuple[str, ...]) -> Link:
     section = root.section("link")
-    found: dict[str, Any] = {"near": sites[0], "far": sites[-1]}
-    if section is not None:
-        for key, (attribute, read) in LINK_READERS.items():
-            if section.has(key):
-                found[attribute] = section.get(key, read, None)
-        section.close()
-    return Link(**{key: value for key, value in found.items() if value is not None})
+    ends = {"near": sites[0], "far": sites[-1]}
+    return read_link(section, **ends) if section is not None else Link(**ends)
 
 
 def _expect(root: Section) -> Expect:
