@@ -156,8 +156,8 @@ def _window(value: str) -> int:
 
 def _contract(root: Section, sites: tuple[str, ...]) -> Link:
     section = root.section("link")
-    ends = {"near": sites[0], "far": sites[-1]}
-    return read_link(section, **ends) if section is not None else Link(**ends)
+    near, far = sites[0], sites[-1]
+    return read_link(section, near=near, far=far) if section is not None else Link(near=near, far=far)
 
 
 def _expect(root: Section) -> Expect:
