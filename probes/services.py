@@ -117,7 +117,7 @@ def _carry_out(test: _Test, together: Round, loads: list[Loading], streams: list
     with ExitStack() as stack, ThreadPoolExecutor(len(together)) as threads:
         for stream in streams:
             stack.enter_context(stream.loaded(until_ns=length))
-        under_way = [threads.submit(load.run, rung.phase) for load, rung in zip(loads, together, strict=True)]
+        under_way = [threads.submit(load.run, rung.phase, _quietly) for load, rung in zip(loads, together, strict=True)]
         _tell(test.bench, title, length, lambda: all(one.done() for one in under_way))
         return [one.result() for one in under_way]
 
@@ -134,6 +134,10 @@ def _tell(bench: Bench, title: str, length_ns: int, over: Callable[[], bool]) ->
                 Progress("services", passed // NS_PER_S, length_ns // NS_PER_S, "seconds", left_ns=left, text=title)
             )
         time.sleep(0.02)
+
+
+def _quietly(_progress: Progress) -> None:
+    """Several loads at once would talk over each other: the round tells for all of them."""
 
 
 def _taken(rung: Rung, loaded: Loaded, stream: Beside | None) -> ServiceStep:

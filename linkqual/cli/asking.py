@@ -26,10 +26,12 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "cir_reverse": (options.CirReverse, None),
     "mtu": (options.Mtu, None),
     "rtt_budget": (options.RttBudget, None),
+    "not_in_service": (options.NotInService, False),
     "rate": (options.Rate, None),
     "packets": (options.Packets, None),
     "duration": (options.Duration, None),
     "streams": (options.Streams, None),
+    "quick": (options.Quick, False),
     "max_rate": (options.MaxRate, None),
     "max_bytes": (options.MaxBytes, None),
     "duty": (options.Duty, None),
@@ -55,6 +57,7 @@ def asks(*, measuring: bool) -> Callable[[Callable[[Asked], int]], Callable[...,
             import typer
 
             facts = tuple((key, given.pop(key)) for key in _LINK_FACTS)
+            facts += (("in_service", "false" if given.pop("not_in_service") else None),)
             for key in ("only", "skip"):
                 given[key] = tuple(given[key] or ())
             raise typer.Exit(verb(Asked(link_facts=facts, **given)))

@@ -123,6 +123,13 @@ RttBudget = Annotated[
         show_default=False,
     ),
 ]
+NotInService = Annotated[
+    bool,
+    typer.Option(
+        "--not-in-service",
+        help="The line carries nobody else's traffic now: searches for its limit may drive it to loss.",
+    ),
+]
 
 Rate = Annotated[
     str | None,
@@ -148,6 +155,13 @@ Streams = Annotated[
         metavar="N[,N]",
         help="TCP streams of the throughput steps, such as 1,8.",
         show_default=False,
+    ),
+]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick",
+        help="Judged loads alone, for as short a time as proves their limit, looked at once: one slow second leaves it open.",
     ),
 ]
 MaxRate = Annotated[

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,7 @@ class Asked:
     packets: str | None = None
     duration: str | None = None
     streams: str | None = None
+    quick: bool = False
     max_rate: str | None = None
     max_bytes: str | None = None
     duty: str | None = None
@@ -98,6 +99,8 @@ def prepare(asked: Asked) -> Prepared:
     profile = read.profile(asked.profile)
     line = read.line(asked.line or DEFAULT_LINE) if asked.peer is None and foreign is None else None
     link = read.link(asked.link, line.link if line else None, **dict(asked.link_facts))
+    if line is not None and link.in_service is None:
+        link = replace(link, in_service=False)  # an embedded line carries nothing but this run
     return Prepared(profile, link, planner.make(profile, link, options(asked, foreign)), line, foreign)
 
 
@@ -113,6 +116,7 @@ def options(asked: Asked, foreign: Foreign | None = None) -> PlanOptions:
         packets=_given("--packets", asked.packets, _packets),
         duration_ns=_given("--duration", asked.duration, units.parse_duration_ns),
         streams=_given("--streams", asked.streams, _streams),
+        quick=asked.quick,
         max_rate_bps=_given("--max-rate", asked.max_rate, units.parse_rate_bps),
         max_bytes=_given("--max-bytes", asked.max_bytes, units.parse_size_bytes),
         duty=_given("--duty", asked.duty, read_duty),

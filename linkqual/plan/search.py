@@ -24,9 +24,9 @@ def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list
     """A search in each direction. UsageError unless the line is said to be out of service, and without a rate to begin with."""
     link, options = builder.link, builder.options
     if link.in_service is not False:
-        said = "says that it is" if link.in_service else "does not say whether it is"
+        said = "this one is said to be" if link.in_service else "nobody said that this one is not"
         raise UsageError(
-            f"the search drives a line to loss and must not meet one in service (RFC 6815); the link file {said}",
+            f"the search drives a line to loss and must not meet one in service (RFC 6815), and {said}",
             "say in_service: false in the link file (or --not-in-service) for a line that carries nothing else, or --skip search",
         )
     reasons: dict[str, None] = {}

@@ -52,7 +52,7 @@ class Line:
             near = EndConditions(drops={"socket_drops": 0, "softnet_dropped": 1})
             far = EndConditions()
 
-            def run(self, phase: Phase) -> Loaded:
+            def run(self, phase: Phase, _told: Any = None) -> Loaded:
                 assert phase.longest <= longest
                 line.sent.append((way, phase))
                 count = line.count(way, phase)
