@@ -11,12 +11,16 @@ import numpy.typing as npt
 from linkqual.session.arrivals import Arrivals
 from linkqual.session.load_gaps import Gaps
 from linkqual.stats.histogram import LogLinear
+from linkqual.units import NS_PER_S
 from linkqual.wire.load import ARRIVAL
 
 MOST_ARRIVALS = 2_000_000  # rows kept for whoever asked for them
 MOST_BINS = 100_000  # a day of seconds; beyond, two intervals become one
 _WINDOW = 1 << 23  # packets remembered, for copies and late ones
 _FARTHEST = 1 << 28  # packets that may be missing at once: a number farther ahead is damaged
+_STRANGEST_NS = (
+    3600 * NS_PER_S
+)  # between two differences of arrival and departure: beyond, the time in the packet is damaged
 _BEYOND = 1 << 40  # of flow numbers above sequence numbers
 
 Longs = npt.NDArray[np.int64]
@@ -72,6 +76,7 @@ class LoadCounter:
         self.received = self.received_bytes = self.duplicates = self.reordered = self.damaged = self.forgotten = 0
         self.first_ns: int | None = None  # receiver's stamps
         self.last_ns = 0
+        self._apart_ns: int | None = None  # arrival less departure of the first packet
         self._first_bytes = 0  # of all packets with the first stamp
         self._most = most
         self._seen = Arrivals(0, _WINDOW)
@@ -95,6 +100,10 @@ class LoadCounter:
         seqs = self._seen.unwrap(raw.astype(np.uint32))
         limit = self.next_seq + _FARTHEST if self._most is None else self._most
         sound = (seqs >= 0) & (seqs < limit) & (flows < len(self._newest))
+        apart = received_ns - sent_ns
+        if self._apart_ns is None and len(apart):
+            self._apart_ns = int(apart[0])
+        sound &= np.abs(apart - (self._apart_ns or 0)) < _STRANGEST_NS
         if not sound.all():
             self.damaged += int((~sound).sum())
             seqs, flows, sent_ns, received_ns, octets = (

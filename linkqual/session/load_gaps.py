@@ -73,6 +73,6 @@ def _missing(gap: tuple[int, int, int, int], seen: Arrivals) -> list[Event]:
     step = (after_ns - before_ns) / (last - first + 2)
 
     def left(seq: int) -> int:
-        return round(before_ns + step * (seq - first + 1))
+        return before_ns + round(step * (seq - first + 1))
 
     return [[begin + a, b - a, left(begin + a), left(begin + b - 1)] for a, b in edges[:MAX_EVENTS].tolist()]

@@ -26,6 +26,7 @@ from linkqual.lab import line
 from linkqual.probes import iperf3_output, ping
 from linkqual.records import ABSENT, empty_records
 from linkqual.session.captured_sessions import Sessions
+from linkqual.session.load_count import LoadCounter
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
 from linkqual.session.sender import SenderSession, SenderSettings
 from linkqual.session.tails import ASKABLE, Tails, requests
@@ -35,6 +36,7 @@ from linkqual.wire import (
     control,
     frame,
     icmp,
+    load,
     pairing,
     stamp,
     stamp_auth,
@@ -194,6 +196,19 @@ def sender(data: bytes) -> None:
         nothing, octets = np.full(len(rows), ABSENT), np.zeros(len(rows), np.uint8)
         session.receive(rows, nothing, octets, octets, T, MS)
         assert len(session.settle(10**12)) == 20
+
+
+def loads(data: bytes) -> None:
+    """A receiver's word, and packets of load as the receiver counts them: every one of them in one count."""
+    _quietly(lambda: load.Told.decode(data))
+    rows = _rows(data, load.HEAD_BYTES)
+    heads = load.heads(rows, 0, len(rows))[:, 0]
+    counter = LoadCounter(4, 1000 * MS)
+    columns = [heads[name].astype(np.int64) for name in ("sequence", "flow", "sent_ns")]
+    for _ in range(2):
+        counter.take(*columns, np.full(len(rows), T), np.full(len(rows), rows.shape[1]))
+    assert counter.received + counter.duplicates + counter.damaged + counter.forgotten == 2 * len(rows)
+    counter.data()
 
 
 # ---- the control channel
@@ -499,6 +514,10 @@ def decoders() -> dict[str, Decoder]:
             ),
         ),
         "reflector": Decoder(reflector, stamps),
+        "loads": Decoder(
+            loads,
+            (load.Told(1, 2, 3, 4, T, 5, 6, 7, 8, 9).encode(), load.template(7, 64).tobytes()),
+        ),
         "sender": Decoder(sender, stamps),
         "control": Decoder(frames, _control()),
         "traces": Decoder(traces, (json.dumps(TRACE).encode(),)),
