@@ -113,7 +113,7 @@ def random_line(seed: int) -> tuple[MemoryLine, Bounds]:
     known = bool(chance.random() < 0.7)
     bounds = Bounds(
         round(max(60e6, 2 * contracted / 8)),
-        2 * contracted if known else 0.0,
+        2 * contracted if known else 1e10,
         contracted if known else 0.0,
         1500,
         OVERHEAD[counts],

@@ -46,6 +46,9 @@ class TrainsResult:
     buffer_at_least_ns: int | None = None  # the deepest queue that lost nothing, where its end was not seen
     at_least_bps: float | None = None
     outlasted: bool = False  # one train stayed above the rate for half a second: no deeper bucket hides behind it
+    slow_too: bool = (
+        False  # a train just above the rate showed the same: packets did not wait at a wider choke point ahead
+    )
     counts: str = "l1"  # what rates and bytes count beside the IP packet (`stats.throughput.OVERHEAD_BYTES`)
     packet_bytes: int = 1500  # of each IP packet
     overhead_bytes: int = 38  # counted with each

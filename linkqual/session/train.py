@@ -24,7 +24,7 @@ from linkqual.units import NS_PER_S
 SHORTEST = 400  # packets of a train
 GROWTH = 4
 ABOVE = 1.8  # times the rate: an even multiple would keep step with a policer, so that it drops every other packet
-GENTLE = 1.25
+GENTLE, GENTLE_SHARE = 1.25, 0.7  # of the bytes left at most
 BELOW = 0.9
 OUTLAST_NS = NS_PER_S // 2
 DEEP_BYTES = 4_000_000  # of a search train at least: at twice the rate half of it empties the deepest buckets in use
@@ -42,11 +42,11 @@ _REST_NS = NS_PER_S // 10
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What may be sent. Rates as the contract counts them; 0: not known, or as fast as the host can."""
+    """What may be sent. Rates as the contract counts them."""
 
     most_bytes: int  # of IP packets, in all
-    fastest_bps: float = 0.0
-    contracted_bps: float = 0.0
+    fastest_bps: float = 1e10  # faster than a host sends single packets
+    contracted_bps: float = 0.0  # 0: not known
     packet_bytes: int = 1500  # of an IP packet
     overhead_bytes: int = 38  # counted with each
 
@@ -137,8 +137,8 @@ class Trains:
         return asked, max(SHORTEST, enough)
 
     def _above(self) -> float:
-        fastest = self.bounds.fastest_bps or max(train.offered_bps for train in self.taken)
-        return min((GENTLE if self._gentle else ABOVE) * self._rate, fastest)
+        fastest = max(train.offered_bps for train in self.taken)  # the host may not reach what is allowed
+        return min((GENTLE if self._gentle else ABOVE) * self._rate, fastest, self.bounds.fastest_bps)
 
     def _turn_gentle(self) -> None:
         """The first train after the long one is slow where that is cheap; all are where it shows another limit than the fast ones."""
@@ -147,7 +147,7 @@ class Trains:
             self._gentle = len(alike(good, self.bounds.each)) < len(good)
         else:
             left = self.bounds.most_bytes - self._spent
-            self._gentle = self._enough(GENTLE * self._rate) * self.bounds.packet_bytes < left / 2
+            self._gentle = self._enough(GENTLE * self._rate) * self.bounds.packet_bytes < GENTLE_SHARE * left
 
     def _enough(self, asked: float) -> int:
         """Packets that empty the bucket, fill the queue and stay a while."""
@@ -197,7 +197,9 @@ class Trains:
     def _searched(self, train: Train) -> None:
         if train.void:
             if train.lost > train.packets / 2 and not train.host_lost:  # far too fast for what is there
-                self._asked = max((self._asked or train.offered_bps) / GROWTH, 1e6)
+                self._asked = max(min(self._asked, train.offered_bps or self._asked) / GROWTH, 1e6)
+            elif train.host_lost:
+                self._asked = max(train.offered_bps, 2e6) / 2
             self._failed("void")
         elif congested(train, self.idle) and train.bucket_bytes is not None:
             self._rate, self._stage = train.rate_bps or 0.0, "long"

@@ -180,6 +180,7 @@ def result(
         buffer_ns=buffer,
         buffer_at_least_ns=risen,
         outlasted=outlasted,
+        slow_too=any(is_gentle(train) for train in good),
         because=because if outlasted else f"{because}; too short a train to rule out a deeper bucket behind it",
     )
 

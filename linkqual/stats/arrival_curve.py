@@ -23,6 +23,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 FEWEST = 30  # arrivals of a train that say anything
+HOST_SHARE = 0.002  # of a train: more dropped by the receiving host itself, and what is missing is not the line's
 FEWEST_IDLE = 10
 CLOCK_NS = 1_000_000  # a train cannot be faster than the idle line by more
 LAST = 0.25  # of the arrivals: behind the bend, or the train was too short
@@ -30,7 +31,8 @@ POINTS = 120  # of the curve kept for people
 STEADY = 0.03  # by which both halves of what was measured may differ
 DROPPING = 0.01  # share lost from which a queue counts as full
 FULL = 0.9  # quantile of the delays behind a full queue: what found the last room, with a few late stamps left out
-_ROUNDS = 4  # of making the virtual server run flat
+CLOSE, APART = 1 / 8, 1 / 4  # of what is measured: fewer than half of the pairs span one stall
+_ROUNDS = 6  # of making the virtual server run flat
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def idle(delays: Ints) -> Idle | None:
 
 
 def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -> Train:
-    """The train whose packets `numbers` (from 0) arrived, with their departures by the sender's clock, arrivals by the receiver's.
+    """The train whose packets `numbers` (from 0) arrived, with their departures by the sender's clock, arrivals by the receiver's. At least one.
 
     The first copy of a packet counts. `Train.rate_bps` is None of fewer than FEWEST arrivals, the bucket where the rate was not steady.
     """
@@ -80,6 +82,8 @@ def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -
         host_lost=sent.host_lost,
         lost_from=(int(missing[0]) if len(missing) else len(numbers)) if lost else None,
     )
+    if sent.host_lost > HOST_SHARE * sent.packets:
+        return replace(train, void="the receiving host itself dropped packets")
     if len(numbers) < FEWEST:
         return replace(train, void="too few packets arrived")
     late = arrived - departed - base.delay_ns  # behind the idle line
@@ -104,11 +108,16 @@ def _offered(numbers: Ints, departed: Ints, each: int) -> float:
     return float(numbers[-1] - numbers[0]) * each * 8 * NS_PER_S / span if span > 0 else 0.0
 
 
-def slope(x: Floats, y: Floats) -> float:
-    """Of y over ascending x: the median over pairs, one of the first third with one of the last. A late stamp or a short stall does no harm."""
-    third = max(1, len(x) // 3)
-    across = x[-third:] - x[:third]
-    return float(np.median((y[-third:] - y[:third])[across > 0] / across[across > 0])) if (across > 0).any() else 0.0
+def slope(x: Floats, y: Floats, apart: float = APART) -> float:
+    """Of y over ascending x: the median over all pairs so far apart, as a share of all. A late stamp does no harm.
+
+    Far apart they are exact; close to each other only few of them span a stall.
+    """
+    lag = max(1, math.ceil(len(x) * apart)) if len(x) > 1 else 0
+    across = x[lag:] - x[: len(x) - lag]
+    return (
+        float(np.median((y[lag:] - y[: len(y) - lag])[across > 0] / across[across > 0])) if (across > 0).any() else 0.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class _Fit:
 def _fit(reached: Floats, since: Floats, each: int) -> _Fit:
     """Rate and bucket from the instants packets reached the bucket and those at which they came out of it."""
     last = len(since) - max(FEWEST // 2, round(len(since) * LAST))
-    takes = 1 / (slope(since[last:], np.arange(len(since) - last, dtype=np.float64)) or math.inf)
+    takes = 1 / (slope(since[last:], np.arange(len(since) - last, dtype=np.float64), CLOSE) or math.inf)
     if takes <= 0:
         return _Fit(0.0)
     begin = last
