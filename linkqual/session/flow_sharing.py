@@ -28,6 +28,7 @@ CARRIED = 0.97  # of the load: all of it, what jitter and stragglers take off
 GROWS = 1.06  # many flows carry that much more than one: it is flows that are limited
 AGREES = 0.06  # two rates are the same
 SUFFERS = 0.03  # loss of a flow on a member that is full
+DOUBTFUL = 0.5  # with more chance than that a bundle would have looked the same: nothing is learnt
 _MOST_MEMBERS = 64
 
 
@@ -58,12 +59,15 @@ def read(counts: Sequence[LoadCount]) -> Sharing:
     if single is None:
         return Sharing("unknown", "no load of one flow that tells of the line")
     alone = steady_bps(single)
-    if alone >= CARRIED * offered_bps(single):
+    load = max(single.asked_bps, offered_bps(single))
+    if alone >= CARRIED * load:
         return Sharing("whole", "one flow carries all of the load", alone, best_bps=alone, best_flows=1)
+    if alone >= CARRIED * offered_bps(single):
+        return Sharing("unknown", "the sending host could not load one flow with more than came through", alone)
     many = sorted((one for one in good if one.flows >= 4), key=lambda one: one.flows)
     if not many:
         return Sharing("unknown", "no load of four flows or more that tells of the line", alone)
-    return _against(many, alone, offered_bps(single))
+    return _against(many, alone, load)
 
 
 def _against(many: Sequence[LoadCount], alone: float, load: float) -> Sharing:
@@ -77,8 +81,11 @@ def _against(many: Sequence[LoadCount], alone: float, load: float) -> Sharing:
     if differing:
         return _members(differing, alone, load, most, count)
     if any(_held_alike(one, alone) for one in many):
-        because = "every flow is held down alike, and more flows carry more"
         chance = _chance(many, alone, load)
+        if chance > DOUBTFUL:
+            because = "many flows carry more than one, but the sending host could not load them enough to show why"
+            return Sharing("unknown", because, alone, best_bps=most, best_flows=count)
+        because = "every flow is held down alike, and more flows carry more"
         return Sharing("cap", because, alone, best_bps=most, best_flows=count, chance=chance)
     because = "many flows carry more than one, but neither alike nor as members would share"
     return Sharing("unknown", because, alone, best_bps=most, best_flows=count)
