@@ -12,7 +12,7 @@ setup: ## make .venv and install what is missing (free when nothing changed)
 	@scripts/bootstrap.sh
 
 demo: setup ## qualify the embedded line with real packets and write a report
-	@$(BIN)/linkqual test --profile training
+	@$(BIN)/linkqual test --profile training --quick
 
 test: setup ## everything: checks of structure, fast tests, real packets in namespaces
 	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not quiet"

@@ -8,7 +8,10 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
 | stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, max_burst (packets of a burst that is still the schedule's own; 0: `stats.pacing.longest_designed`), authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
-| throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown), max_rate_bps (None: no cap) |
+| throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown; by direction where both are loaded), max_rate_bps (None: no cap), beside_pps (STAMP packets a second beside the load, 0: none) |
+| trains | when ("short": only where a goodput fell short, "always"), bytes (of IP packets, at most), packet_bytes (IP), counts (what rates count), fastest_bps and contracted_bps (as counted; 0: unknown), max_rate_bps (IP layer) |
+| flows | when, flows (source ports in turn, a phase for each number), phase_ns, packet_bytes (IP), rate_bps (IP layer), max_rate_bps |
+| bursts | pattern, count, flows, period_ns (0: from the round trip that is found), assumed_period_ns, quiet_ns, patience_ns, repeats (share of all packets that may be sent again), source (words), and by direction packets, ip_bytes, payload_bytes, pace_bps |
 
 Any step that loads the line may have `duty` (a share of the time: rests between its pulses, `probes.bench.rest`) and `when` ("short": only
 after a load that fell short, `rules.short`); a throughput step in pulses has `least_seconds`, which it measures however short its blocks are.
@@ -24,11 +27,12 @@ from itertools import pairwise
 from linkqual.errors import UsageError
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
+from linkqual.plan import bursts
 from linkqual.plan.bounds import bounded
 from linkqual.plan.steps import Builder
 from linkqual.plan.text import as_json, describe, traffic
 from linkqual.profile import agreed
-from linkqual.profile.limits import NONE, parse, resolve
+from linkqual.profile.limits import IDEAL, NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 
 WITHOUT_AGENT = ("path", "ping", "stamp")  # what can be measured, if less of it, without an agent at the far end
@@ -50,6 +54,7 @@ class PlanOptions:
     skip: tuple[str, ...] = ()
     max_rate_bps: int | None = None  # no step offers more than this, per direction
     max_bytes: int | None = None  # the whole plan sends no more than this, both directions
+    quick: bool = False  # judged loads alone, as short as proves them, looked at once
     duty: float | None = None  # share of the time that loads may last, silence between their pulses; above 0, below 1
     ip_version: int = 4
     reflector: bool = False  # at the far end is no agent, but a reflector of others
@@ -121,7 +126,10 @@ def _resolve(
         if limit.fact == agreed.AGREED:
             value, why = agreed.resolve(limit, objective, link)
         else:
-            value, why = resolve(limit, link, objective.direction, options.ip_version)
+            ideal = (
+                bursts.ideal_ns(probes["bursts"], link, options, objective.direction) if "bursts" in probes else None
+            )
+            value, why = resolve(limit, link, objective.direction, options.ip_version, ideal)
         if value is None and limit.text == NONE:
             why = f"{objective.metric} {objective.statistic}: measured and shown, the profile sets no limit"
         if metric.probe not in probes:
@@ -132,10 +140,21 @@ def _resolve(
                 None,
                 "throughput: the rate is capped below what the limit asks, so it is measured and not judged",
             )
+        if limit.fact == IDEAL and value is not None and capped and _below_contract(capped, link, objective.direction):
+            value, why = (
+                None,
+                "burst_completion: the rate is capped below the contracted one, so it is measured and not judged",
+            )
         if why:
             reasons[why] = None
         found.append(replace(objective, limit=value))
     return tuple(found), [*reasons, *_falling(found)]
+
+
+def _below_contract(cap_bps: int, link: Link, direction: Direction) -> bool:
+    """Whether a cap at the IP layer holds bursts below what the contract allows."""
+    rate = link.contracted_bps(direction) or 0
+    return cap_bps < rate * bursts.ip_share(link)
 
 
 def _falling(objectives: list[Objective]) -> list[str]:

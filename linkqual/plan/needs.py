@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from linkqual.metrics import METRICS
 from linkqual.model import Objective
+from linkqual.rules import loaded
 from linkqual.rules.proportion import allowed_share, assumed_burst
 from linkqual.stats.boundaries import expected_trials, pass_after
 from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_ratio
@@ -38,7 +39,7 @@ def needs(objectives: Iterable[Objective], probe: str, family: int = 1, rate_pps
         allowed = allowed_share(objective)
         if METRICS[objective.metric].probe != probe or allowed is None or not 0 < allowed < 1:
             continue
-        sure, burst = objective.confidence, assumed_burst(objective, rate_pps)
+        sure, burst = objective.confidence, assumed_burst(loaded.on_stream(objective), rate_pps)
         good = pass_after(allowed, 0, sure, burst)
         bad = expected_trials(allowed, _bad_share(allowed), sure, family, burst)
         found.append(Need(objective, allowed, good, bad or good))

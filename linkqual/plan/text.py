@@ -7,6 +7,7 @@ from linkqual.model import Direction, Json, Objective, Plan, Step, family_size
 from linkqual.plan import sizes
 from linkqual.plan.bounds import bytes_of, is_load, peak
 from linkqual.plan.needs import BAD_FACTOR, Need, needs
+from linkqual.rules import words
 from linkqual.units import (
     NS_PER_S,
     format_count,
@@ -17,8 +18,6 @@ from linkqual.units import (
     format_size,
     format_value,
 )
-
-_UNITS = {"stamp": "packets", "throughput": "seconds"}  # what a trial is, by the probe that makes them
 
 
 def describe(plan: Plan) -> list[str]:
@@ -98,8 +97,12 @@ def _sends(step: Step) -> str:
 def all_needs(plan: Plan) -> list[Need]:
     """What every decidable red line of the plan needs."""
     family = family_size(plan.objectives)
-    rate = max((step.params["rate_pps"] for step in plan.steps if step.probe == "stamp"), default=0)
-    return [need for probe in _UNITS for need in needs(plan.objectives, probe, family, rate)]
+    sent = {"stamp": "rate_pps", "throughput": "beside_pps"}  # packets a second, where packets are the trials
+    rates = {
+        probe: max((step.params.get(name) or 0 for step in plan.steps if step.probe == probe), default=0)
+        for probe, name in sent.items()
+    }
+    return [need for probe, rate in rates.items() for need in needs(plan.objectives, probe, family, rate)]
 
 
 def _label(objective: Objective) -> str:
@@ -127,7 +130,7 @@ def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
             end = "-" if objective.limit is None else "compared at the end, without a proof"
             rows.append((_label(objective), weight, _limit(objective), end, ""))
         else:
-            unit = _UNITS[METRICS[objective.metric].probe]
+            unit = words.unit(objective)
             good, bad = f"{format_count(need.good)} good {unit}", f"{format_count(need.bad)}"
             rows.append((_label(objective), weight, _limit(objective), good, bad))
     return rows
@@ -216,7 +219,7 @@ def _need_json(need: Need) -> Json:
         "limit": objective.limit,
         "limit_text": objective.limit_text,
         "share": need.share,
-        "unit": _UNITS[METRICS[objective.metric].probe],
+        "unit": words.unit(objective),
         "good_line": need.good,
         "bad_line": need.bad,
     }

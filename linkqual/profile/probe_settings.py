@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from linkqual.errors import InputError
 from linkqual.model import Json
+from linkqual.session.bursts import PATTERNS
+from linkqual.session.load_phase import MOST_FLOWS
 from linkqual.session.pacer import SCHEDULES
 from linkqual.settings import Mapping, Section, boolean, choice, whole
+from linkqual.stats.collectives import DTYPE_BYTES
 from linkqual.units import NS_PER_S, format_ratio, parse_duration_ns, parse_packet_rate, parse_ratio, parse_size_bytes
 from linkqual.wire.codepoints import parse_dscp, parse_ecn
 from linkqual.wire.stamp import Mode
@@ -100,6 +103,16 @@ def _ratio(low: float, high: float) -> Callable[[str], float]:
     return read
 
 
+def _parameters(value: str) -> float:
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 1e3 <= found <= 1e15:
+        raise InputError(f"{value!r} is no number of a model's parameters", "1e3 to 1e15, such as 7e9")
+    return found
+
+
 read_stamp_rate = _between(parse_packet_rate, "1 pps", "1 Mpps")
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
@@ -140,11 +153,14 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
     ),
     "throughput": (
-        Setting("streams", "streams", whole(1, 128), [1, 4], several=True),
+        Setting("streams", "streams", whole(1, 128), [1, 4, 16], several=True),
         Setting("warmup", "warmup_seconds", _seconds("0 s", "60 s"), 2),
         Setting("short", "short_seconds", _seconds("1 s", "1 h"), 5),
-        Setting("block", "block_seconds", _seconds("1 s", "1 h"), 20),
-        Setting("cap", "cap_seconds", _seconds("1 s", "24 h"), 120),
+        Setting("block", "block_seconds", _seconds("1 s", "1 h"), 51),
+        Setting("cap", "cap_seconds", _seconds("1 s", "24 h"), 218),  # three slow seconds still leave p5 to be proven
+        Setting("both", "both", boolean, True),  # one more load, both ways at once
+        Setting("compare", "compare", choice("bbr", "reno", "cubic", "dctcp", "none"), "bbr"),
+        Setting("beside", "beside_pps", _between(parse_packet_rate, "1 pps", "10 kpps"), 500),
         Setting(
             "congestion_control", "congestion_control", choice("default", "cubic", "reno", "bbr", "dctcp"), "cubic"
         ),
@@ -164,6 +180,32 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
             PERFORMANCE["section"] * NS_PER_S,
         ),
         Setting("stream", "stream_pps", _between(parse_packet_rate, "1 pps", "10 kpps"), 200),
+    ),
+    "trains": (
+        Setting("bytes", "bytes", _or_word({"auto": 0}, _between(parse_size_bytes, "1 MB", "100 GB")), 0),
+        Setting("when", "when", choice("short", "always"), "short"),  # short: only where a goodput falls short
+    ),
+    "flows": (
+        Setting("flows", "flows", whole(1, MOST_FLOWS), [1, 4, 16, 64], several=True),
+        Setting("phase", "phase_ns", _between(parse_duration_ns, "1 s", "1 min"), 3 * NS_PER_S),
+        Setting("when", "when", choice("short", "always"), "short"),
+    ),
+    "bursts": (
+        Setting("pattern", "pattern", choice(*PATTERNS), PATTERNS[0]),
+        Setting("count", "count", whole(1, 10_000_000), 1000),
+        Setting("flows", "flows", whole(1, 128), 4),
+        Setting("size", "size_bytes", _or_word({"auto": 0}, _between(parse_size_bytes, "1 B", "1 TB")), 0),
+        Setting("period", "period_ns", _or_word({"auto": 0}, _between(parse_duration_ns, "100 us", "1 h")), 0),
+        Setting("quiet", "quiet_ns", _between(parse_duration_ns, "100 us", "1 s"), 1_000_000),
+        Setting("patience", "patience_ns", _between(parse_duration_ns, "100 ms", "60 s"), NS_PER_S),
+        Setting("params", "parameters", _parameters, 0.0),  # of a model, which size and period then come from
+        Setting("dtype", "dtype", choice(*DTYPE_BYTES), "bf16"),
+        Setting("sites", "sites", whole(2, 1024), 2),
+        Setting("ranks", "ranks", whole(2, 10_000_000), 0),
+        Setting("collective", "collective", choice("hierarchical", "ring"), "hierarchical"),
+        Setting("step", "step_ns", _between(parse_duration_ns, "1 ms", "1 h"), 0),
+        Setting("share", "share", _ratio(1e-6, 1), 1.0),  # of what crosses, sent over this line
+        Setting("within", "within_ns", _between(parse_duration_ns, "1 s", "24 h"), 60 * NS_PER_S),
     ),
     "search": (
         Setting(
@@ -258,7 +300,25 @@ def _contradictions(section: Section, values: dict[str, Json]) -> None:
         values["streams"] = sorted(set(values["streams"]))
     if "shares" in values and 1.0 not in values["shares"]:
         section.complain("steps", "leave out the full CIR, which is what is contracted", "100 % among them")
-    if "count" in values and values["count"] * values["interval_ns"] > 3600 * NS_PER_S:
+    if "parameters" in values:
+        _bursts(section, values)
+    if "interval_ns" in values and "count" in values and values["count"] * values["interval_ns"] > 3600 * NS_PER_S:
         section.complain(
             "count", f"{values['count']} echoes at this interval take more than an hour", "a run of at most 1 h"
         )
+
+
+def _bursts(section: Section, values: dict[str, Json]) -> None:
+    """Size and period are given, or both come from a model."""
+    if not values["parameters"]:
+        for key in ("dtype", "sites", "ranks", "collective", "step", "share", "within"):
+            if section.has(key):
+                section.complain(key, "stands without params, the model it belongs to", "params: 7e9, or leave it out")
+        return
+    for key in ("size", "period"):
+        if section.has(key):
+            section.complain(key, "stands beside params, which it would come from", "one of them")
+    if not values["step_ns"]:
+        section.complain("step", "is missing: how long one training step takes", "step: 5 s")
+    if values["collective"] == "ring" and not values["ranks"]:
+        section.complain("ranks", "is missing: a ring goes through all of them", "ranks: 64")

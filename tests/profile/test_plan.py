@@ -10,7 +10,7 @@ import pytest
 import linkqual.profiles as shipped
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Link, Objective, Plan, Profile, Step, family_size
-from linkqual.plan import PlanOptions, as_json, describe, make
+from linkqual.plan import ORDER, PlanOptions, as_json, describe, make
 from linkqual.profile import parse
 
 LINE = Link(name="上海 — 2", vendor="Example", cir_bps=10**10, mtu=1500, rtt_budget_ns=12_000_000)
@@ -31,28 +31,33 @@ def with_objectives(lines: str, probes: str = "") -> Profile:
 
 
 def test_the_order_of_the_steps() -> None:
-    keys = [one.key for one in make(TRAINING, LINE).steps]
-    loads = [f"throughput/{direction}/{streams}" for streams in (1, 4) for direction in ("forward", "reverse")]
-    assert keys == ["path", "marking", "ping", "stamp", *loads]
+    keys = [one.key for one in make(TRAINING, LINE).steps if one.probe not in ("trains", "flows", "bursts")]
+    ways = ("forward", "reverse")
+    loads = [f"throughput/{direction}/{streams}" for streams in (1, 4, 16) for direction in ways]
+    beside = ["throughput/both/16", *(f"throughput/{direction}/16/bbr" for direction in ways)]
+    assert keys == ["path", "marking", "ping", "stamp", *loads, *beside]
 
 
 def test_limits_are_those_of_the_line() -> None:
     found = limits(make(TRAINING, LINE))
     assert found["round_trip_delay/round-trip/p99"] == 12_000_000
-    assert found["throughput/forward/p10"] == pytest.approx(0.95 * 9.414824447e9)
+    assert found["throughput/forward/p5"] == pytest.approx(0.95 * 9.414824447e9)
     assert found["loss_ratio/reverse/ratio"] == 1e-5
 
 
 def test_what_is_not_known_is_measured_and_not_judged() -> None:
     plan = make(TRAINING, Link())
-    unknown = {key for key, limit in limits(plan).items() if limit is None}
+    unknown = {key for key, limit in limits(plan).items() if limit is None and "burst" not in key}
     assert unknown == {
         "round_trip_delay/round-trip/p50",
         "round_trip_delay/round-trip/p99",
-        "throughput/forward/p10",
-        "throughput/reverse/p10",
+        "throughput/forward/p5",
+        "throughput/reverse/p5",
+        "loaded_round_trip_delay/round-trip/p99",
+        *(f"added_delay/{way}/p99" for way in ("forward", "reverse")),
+        *(f"loaded_loss_ratio/{way}/ratio" for way in ("forward", "reverse")),
     }
-    assert step(plan, "throughput/forward/4").offered_bps == 0
+    assert step(plan, "throughput/forward/16").offered_bps == 0
     assert any("--rtt-budget" in reason for reason in plan.reasons)
     assert any("--cir" in reason for reason in plan.reasons)
 
@@ -75,17 +80,71 @@ def test_assumed_bursts_cost_as_many_packets_more() -> None:
     assert needs["loss_ratio/forward/ratio"]["good_line"] == pytest.approx(5 * 33_285, rel=1e-3)
 
 
-def test_32_good_seconds_prove_p10() -> None:
+def test_65_good_seconds_prove_p5() -> None:
     plan = make(TRAINING, LINE)
     for direction in ("forward", "reverse"):
-        judged, shown = step(plan, f"throughput/{direction}/4"), step(plan, f"throughput/{direction}/1")
-        assert judged.params["seconds"] == 32
-        assert judged.params["cap_seconds"] == 128
+        judged, shown = step(plan, f"throughput/{direction}/16"), step(plan, f"throughput/{direction}/1")
+        assert judged.params["seconds"] == 65
+        assert judged.params["cap_seconds"] == 218
         assert judged.params["judged"]
         assert judged.direction is Direction(direction)
-        assert judged.duration_ns == (128 + 5 * 2 + 5) * 10**9  # five blocks, each with its warm-up and set-up
+        assert judged.duration_ns == (218 + 4 * 2 + 4 + 1) * 10**9  # four blocks, each with its warm-up and set-up
         assert shown.params["seconds"] == shown.params["cap_seconds"] == 5
         assert not shown.params["judged"]
+        assert judged.params["beside_pps"] == shown.params["beside_pps"] == 500
+
+
+def test_both_ways_at_once_load_each_at_its_own_rate() -> None:
+    line = Link(cir_bps=100_000_000, cir_reverse_bps=20_000_000, mtu=1500)
+    both = step(make(TRAINING, line), "throughput/both/16")
+    assert both.direction is Direction.ROUND_TRIP
+    assert both.offered_bps == 100_000_000
+    assert both.total_bytes == (5 + 2) * 120_000_000 // 8
+    assert set(both.params["allowed_bps"]) == {"forward", "reverse"}
+    assert both.params["allowed_bps"]["forward"] == 5 * both.params["allowed_bps"]["reverse"]
+    assert both.params["beside_pps"] == 271  # 92 octets each, a hundredth of the slower direction
+
+
+def test_what_runs_beside_is_within_the_rate_allowed() -> None:
+    for rate in (10**6, 10**7, 10**9):
+        held = step(make(TRAINING, LINE, PlanOptions(max_rate_bps=rate)), "throughput/forward/16").params
+        assert held["max_rate_bps"] + held["beside_pps"] * 92 * 8 <= rate
+        assert held["max_rate_bps"] >= 0.98 * rate
+
+
+def test_a_quick_plan_has_the_judged_loads_alone_as_short_as_proves_them() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(quick=True))
+    loads = [one for one in plan.steps if one.probe == "throughput"]
+    assert [one.key for one in loads] == ["throughput/forward/16", "throughput/reverse/16"]
+    assert {(one.params["seconds"], one.params["cap_seconds"], one.params["fixed"]) for one in loads} == {
+        (59, 59, True)
+    }
+    assert any("59 s without a slow one prove p5 at 95%, looked at once" in reason for reason in plan.reasons)
+    assert any("quick: the judged loads alone" in reason for reason in plan.reasons)
+
+
+def test_a_profile_may_leave_out_what_is_shown_beside() -> None:
+    alone = with_objectives(
+        "- {metric: throughput, statistic: p5, direction: both, limit: 1G, source: c}\n",
+        "probes: {throughput: {streams: 8, both: false, compare: none}}",
+    )
+    assert [one.key for one in make(alone, LINE).steps] == ["throughput/forward/8", "throughput/reverse/8"]
+
+
+def test_delay_under_load_may_need_a_longer_load() -> None:
+    strict = with_objectives(
+        "- {metric: loaded_round_trip_delay, statistic: p99.9, limit: 20 ms, source: c}\n"
+        "- {metric: loaded_loss_ratio, direction: forward, limit: 1e-6, source: c}\n",
+        "probes: {throughput: {block: 4 s, short: 4 s, cap: 30 s}}",
+    )
+    plan = make(strict, LINE)
+    assert step(plan, "throughput/forward/16").params["seconds"] == 30
+    assert any("would prove loaded_loss_ratio under load, and 15,000 are sent in 30 s" in one for one in plan.reasons)
+    short = with_objectives(
+        "- {metric: loaded_round_trip_delay, statistic: p99, limit: 20 ms, source: c}\n",
+        "probes: {throughput: {block: 1 s, short: 4 s, warmup: 0 s}}",
+    )
+    assert 1 < step(make(short, LINE), "throughput/forward/16").params["seconds"] <= 4
 
 
 def test_the_slower_direction_has_its_own_rate() -> None:
@@ -107,7 +166,7 @@ def test_the_stamp_stream_takes_a_tenth_of_a_narrow_line_at_most() -> None:
 
 def test_a_fixed_length_is_judged_once() -> None:
     plan = make(TRAINING, LINE, PlanOptions(duration_ns=60 * 10**9))
-    stamp, load = step(plan, "stamp"), step(plan, "throughput/forward/4")
+    stamp, load = step(plan, "stamp"), step(plan, "throughput/forward/16")
     assert stamp.packets == 60 * 20_000
     assert stamp.params["fixed"]
     assert (load.params["seconds"], load.params["cap_seconds"]) == (60, 60)
@@ -130,10 +189,10 @@ def test_a_cap_too_low_to_prove_the_limit_is_said() -> None:
     assert any("too low to prove loss_ratio" in reason for reason in plan.reasons)
     slow = with_objectives(
         "- {metric: throughput, statistic: p10, direction: both, limit: 1G, source: c}\n",
-        "probes: {throughput: {cap: 20 s}}",
+        "probes: {throughput: {cap: 20 s, block: 10 s}}",
     )
     plan = make(slow, LINE)
-    assert step(plan, "throughput/forward/4").params["seconds"] == 20
+    assert step(plan, "throughput/forward/16").params["seconds"] == 20
     assert any("it can only be refuted" in reason for reason in plan.reasons)
 
 
@@ -149,19 +208,19 @@ def test_a_packet_larger_than_the_mtu_is_refused() -> None:
 
 def test_a_rate_cap_below_the_limit_takes_the_judgement_away() -> None:
     plan = make(TRAINING, LINE, PlanOptions(max_rate_bps=10**9))
-    assert limits(plan)["throughput/forward/p10"] is None
-    assert step(plan, "throughput/forward/4").params["max_rate_bps"] == 10**9
+    assert limits(plan)["throughput/forward/p5"] is None
+    assert step(plan, "throughput/forward/16").params["max_rate_bps"] == 10**9 - 500 * 92 * 8
     assert any("capped below" in reason for reason in plan.reasons)
     plan = make(TRAINING, Link(cir_bps=10**8), PlanOptions(max_rate_bps=10**9))
-    assert limits(plan)["throughput/forward/p10"] is not None
+    assert limits(plan)["throughput/forward/p5"] is not None
 
 
 def test_bytes_allowed_cut_the_extensions_and_nothing_else() -> None:
     line = Link(cir_bps=10**9, mtu=1500)
     free = make(TRAINING, line)
-    tight = make(TRAINING, line, PlanOptions(max_bytes=20 * 10**9))
-    assert free.total_bytes > 20 * 10**9 >= tight.total_bytes
-    assert step(tight, "throughput/forward/4").params["seconds"] == 32
+    tight = make(TRAINING, line, PlanOptions(max_bytes=26 * 10**9))
+    assert free.total_bytes > 26 * 10**9 >= tight.total_bytes
+    assert step(tight, "throughput/forward/16").params["seconds"] == 65
     assert step(tight, "stamp") == step(free, "stamp")
     assert any("may stay undecided" in reason for reason in tight.reasons)
     with pytest.raises(UsageError) as caught:
@@ -179,7 +238,7 @@ def test_bytes_allowed_cut_the_extensions_and_nothing_else() -> None:
         (PlanOptions(packets=10, duration_ns=10**9), "a number of packets and a fixed length contradict each other"),
         (PlanOptions(skip=("iperf3",)), "no probe is called 'iperf3'"),
         (PlanOptions(only=("stamp",), skip=("stamp",)), "stamp is both asked for and skipped"),
-        (PlanOptions(skip=("path", "marking", "ping", "stamp", "throughput")), "nothing is left to measure"),
+        (PlanOptions(skip=ORDER), "nothing is left to measure"),
     ],
 )
 def test_contradictory_options(options: PlanOptions, said: str) -> None:
@@ -191,9 +250,9 @@ def test_contradictory_options(options: PlanOptions, said: str) -> None:
 
 def test_a_skipped_probe_leaves_its_red_lines_without_data() -> None:
     plan = make(TRAINING, LINE, PlanOptions(skip=("throughput",)))
-    assert [one.key for one in plan.steps] == ["path", "marking", "ping", "stamp"]
+    assert [one.key for one in plan.steps if one.probe != "bursts"] == ["path", "marking", "ping", "stamp"]
     assert any("throughput is not run, so there will be no data" in reason for reason in plan.reasons)
-    assert limits(plan)["throughput/forward/p10"] is not None  # still asked: NO DATA, never a pass
+    assert limits(plan)["throughput/forward/p5"] is not None  # still asked: NO DATA, never a pass
 
 
 def test_limits_that_cross_on_this_line_are_remarked() -> None:
@@ -213,8 +272,8 @@ def test_the_inference_budget_replaces_the_reference() -> None:
 
 
 def test_the_family_counts_required_limits_only() -> None:
-    assert family_size(make(TRAINING, LINE).objectives) == 8
-    assert family_size(make(TRAINING, Link()).objectives) == 4
+    assert family_size(make(TRAINING, LINE).objectives) == 9
+    assert family_size(make(TRAINING, Link()).objectives) == 5
     assert family_size(()) == 1
 
 
