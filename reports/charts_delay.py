@@ -13,7 +13,6 @@ from linkqual.reports.drawing import Ink, Rows, figure
 from linkqual.reports.marks import COLOURS, DASHES, Picture, layered, level, line, scale, x_axis, y_axis
 from linkqual.units import format_duration
 
-
 # ---- delay over time
 
 

@@ -15,9 +15,19 @@ from linkqual.model import (
     Qualification,
     StampResult,
 )
-from linkqual.reports import accounts, charts_arrival, charts_delay, markings, surroundings, timekeeping, why, wording
+from linkqual.reports import (
+    accounts,
+    charts_delay,
+    charts_loss,
+    ladder,
+    markings,
+    surroundings,
+    timekeeping,
+    why,
+    wording,
+)
 from linkqual.reports.marks import Picture
-from linkqual.reports.tables import ONE_WAY, GoodputRow, delays, grouped, hops
+from linkqual.reports.tables import ONE_WAY, delays, grouped, hops
 from linkqual.reports.truth import truth
 from linkqual.stats import tally
 from linkqual.stats.histogram import quantile
@@ -45,7 +55,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "delay_charts": _delay_charts(q, stamp),
         "delays": delays(stamp, stamped.conditions) if stamp and stamped else [],
         "loss": loss(stamp) if stamp else None,
-        "goodput": goodput(q),
+        "goodput": ladder.section(q),
         "why": why.section(q),
         "path": next((m.path for m in q.measurements if m.path), None),
         "hops": hops(next((m.path for m in q.measurements if m.path), None)),
@@ -124,7 +134,7 @@ def loss(stamp: StampResult) -> dict[str, Any]:
             ),
             (Direction.REVERSE, reached, summary.lost_reverse, summary.duplicates_reverse, summary.reordered_reverse),
         ),
-        "pictures": {way: charts_arrival.loss_over_time(events, way, start, end) for way in ONE_WAY}
+        "pictures": {way: charts_loss.loss_over_time(events, way, start, end) for way in ONE_WAY}
         if end > start
         else {},
         "largest": sorted(events, key=lambda event: (-event.packets, event.start_ns))[:LARGEST],
@@ -132,32 +142,6 @@ def loss(stamp: StampResult) -> dict[str, Any]:
         "kept": len(events),
         "start_ns": start,
     }
-
-
-# ---- throughput
-
-
-def goodput(q: Qualification) -> dict[str, Any]:
-    """Rows of the table, and one picture a direction with its key."""
-    measured = [m for m in q.measurements if m.throughput]
-    rows = [GoodputRow(m.step.direction, m.throughput.streams, m.throughput) for m in measured if m.throughput]
-    rows.sort(key=lambda row: (row.direction, row.streams))
-    return {
-        "measured": measured,
-        "rows": rows,
-        "pictures": {way: charts_arrival.throughput_over_time(measured, way, q.plan.objectives) for way in ONE_WAY},
-        "legends": {way: _goodput_keys([row.streams for row in rows if row.direction is way], way) for way in ONE_WAY},
-        "unmeasured": [m for m in q.measurements if m.step.probe == "throughput" and m.throughput is None],
-    }
-
-
-def _goodput_keys(streams: list[int], way: Direction) -> list[tuple[str, str]]:
-    ordered = sorted(streams)
-    kinds = ["dash"] * (len(ordered) - 1) + ["line"]
-    return [
-        (f"{kind} {way}", f"{count} stream{'s' if count != 1 else ''}")
-        for kind, count in zip(kinds, ordered, strict=False)
-    ]
 
 
 # ---- the rest

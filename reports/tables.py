@@ -1,4 +1,4 @@
-"""Rows of the page's tables, taken from the document: delays, goodput, hops side by side."""
+"""Rows of the page's tables, taken from the document: delays, hops side by side."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from linkqual.metrics import METRICS
-from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, ThroughputResult, Trace
+from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, Trace
 from linkqual.reports import series, timekeeping, wording
-from linkqual.rules import clocks, hosts
-from linkqual.stats import throughput
+from linkqual.rules import clocks
 from linkqual.stats.histogram import mean, quantile
 from linkqual.units import format_duration
 
@@ -67,53 +66,6 @@ def _delay_row(title: str, definition: str, histogram: Any) -> DelayRow:
     )
     values = (histogram.minimum, mean(histogram), *picked, histogram.maximum)
     return DelayRow(title, definition, values, histogram.n)
-
-
-# ---- throughput
-
-
-@dataclass(frozen=True, slots=True)
-class GoodputRow:
-    """One direction and number of streams in numbers (bit/s)."""
-
-    direction: Direction
-    streams: int
-    result: ThroughputResult
-
-    @property
-    def seconds(self) -> int:
-        """Whole ones after the warm-up."""
-        return len(self.result.receiver_bps)
-
-    @property
-    def mean(self) -> float | None:
-        """Of the seconds."""
-        return throughput.mean_rate(self.result.receiver_bps)
-
-    @property
-    def p10(self) -> float | None:
-        """What nine tenths of the seconds reach (RFC 2330)."""
-        return throughput.seconds_quantile(self.result.receiver_bps, 0.1)
-
-    @property
-    def least(self) -> float:
-        """The slowest second."""
-        return min(self.result.receiver_bps)
-
-    @property
-    def most(self) -> float:
-        """The fastest second."""
-        return max(self.result.receiver_bps)
-
-    @property
-    def allowed(self) -> float | None:
-        """By the headers at the contracted rate."""
-        return self.result.allowed_bps
-
-    @property
-    def busy(self) -> str:
-        """The core share of an end that was nearly out of processor; "" when neither was."""
-        return hosts.busy(self.result)
 
 
 # ---- path
