@@ -73,10 +73,12 @@ class Load:
 
     @property
     def host_lost(self) -> int:
-        """Of its lost frames at most so many may have been dropped by the receiving host."""
+        """Of its lost frames at most so many may have been dropped by a host: the receiving one, or the sending one unheard."""
         count, state = self.step.count, self.measurement.conditions
-        receiver = state.far if self.step.direction is Direction.FORWARD else state.near
-        return min(count.lost, count.host_lost + sum(hosts.received_drops(receiver).values()))
+        forward = self.step.direction is Direction.FORWARD
+        sender, receiver = (state.near, state.far) if forward else (state.far, state.near)
+        found = sum(hosts.received_drops(receiver).values()) + sum(hosts.sent_drops(sender).values())
+        return min(count.lost, count.host_lost + found)
 
 
 def _ip_bytes(beside: StampResult | None) -> int:
@@ -111,7 +113,7 @@ def rate(objective: Objective, load: Load, limit: float | None, _family: int) ->
     if host := load.host_lost:
         back = offered * host / load.step.count.sent
         if got + back >= limit * cir * (1 - RATE_ERROR):
-            why = f"{said}; {asked}, but the receiving host may have dropped {format_count(host)} frames"
+            why = f"{said}; {asked}, but a host may have dropped {format_count(host)} frames"
             return _made(load, objective, Outcome.INCONCLUSIVE, why, made, _ROOM)
     return _made(load, objective, Outcome.FAIL, f"{said}; {asked}", made)
 
@@ -134,7 +136,7 @@ def loss(objective: Objective, load: Load, limit: float | None, family: int) -> 
     doubt = load.host_lost
     sample = Sample(
         count.sent, count.lost, events, limit or 0.5, objective.confidence, family, objective.assumed_burst, doubt,
-        suspicion=f"{format_count(doubt)} may have been dropped by the receiving host, which had no room", remedy=_ROOM,
+        suspicion=f"{format_count(doubt)} may have been dropped inside a host, which had no room", remedy=_ROOM,
     )  # fmt: skip
     made = Estimate(
         sample.ratio,
@@ -199,23 +201,24 @@ def _of_stream(objective: Objective, load: Load, metric: str, limit: float | Non
 def availability(objective: Objective, load: Load, limit: float | None, _family: int) -> Finding:
     """Of the seconds of the performance test, by the rule of ten severely errored seconds; a fact of this window."""
     count = load.step.count
-    column = activation.seconds(count.intervals, count.interval_ns, count.sent, count.sent_ns)
-    if not column:
+    if not count.by_departure:
         return _made(load, objective, Outcome.NO_DATA, "no second of it was counted", None, "run again, for longer")
-    found = error_seconds(*zip(*column, strict=True), run=max(1, round(UNAVAILABLE_NS / count.interval_ns)))
+    sent = [left for left, _ in count.by_departure]
+    lost = [left - came for left, came in count.by_departure]
+    found = error_seconds(sent, lost, run=max(1, round(UNAVAILABLE_NS / count.interval_ns)))
+    if not found.observed:
+        return _made(load, objective, Outcome.NO_DATA, "in no second of it a frame was sent", None, "run again")
     value = (found.observed - found.uas) / found.observed
     made = Estimate(value, value, value, objective.confidence, found.observed, "ratio", "of this window, exact")
-    length = format_duration(len(column) * count.interval_ns)
+    length = format_duration(len(sent) * count.interval_ns)
     said = f"{format_ratio(value)} of {length} was available, {format_count(found.uas)} s unavailable, {format_count(found.ses)} s more severely errored"
     if limit is None:
         return _made(load, objective, Outcome.NOT_JUDGED, said, made)
     said += f"; {format_ratio(limit)} is agreed, and this window is held against it, not a year"
     if value >= limit:
         return _made(load, objective, Outcome.PASS, said, made)
-    if count.host_lost:
-        return _made(
-            load, objective, Outcome.INCONCLUSIVE, f"{said}; but the receiving host dropped frames", made, _ROOM
-        )
+    if load.host_lost:
+        return _made(load, objective, Outcome.INCONCLUSIVE, f"{said}; but a host dropped frames", made, _ROOM)
     return _made(load, objective, Outcome.FAIL, said, made)
 
 

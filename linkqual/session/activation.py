@@ -174,18 +174,3 @@ def configuration(
 def performance(service: Service, direction: Direction, stream: Stream, duration_ns: int) -> Rung:
     """The service at its CIR."""
     return _rung(service, direction, PERFORMANCE, service.committed_bps(direction), duration_ns, stream)
-
-
-def seconds(
-    intervals: Sequence[tuple[int, int]], interval_ns: int, sent: int, sent_ns: int
-) -> tuple[tuple[int, int], ...]:
-    """(sent, lost) of each interval of a paced load, as far as arrivals in the intervals tell: what a second brought too few is lost in it.
-
-    Intervals after the last arrival, while sending went on, brought nothing. An excess (a queue that drains) makes up for no earlier loss.
-    """
-    if not sent or not sent_ns or not interval_ns:
-        return ()
-    each = sent * interval_ns / sent_ns
-    count = max(round(sent_ns / interval_ns), 1)
-    arrived = [packets for packets, _ in intervals[:count]] + [0] * (count - len(intervals))
-    return tuple((max(1, round(each)), max(0, round(each) - packets)) for packets in arrived)
