@@ -227,7 +227,8 @@ class Loading:
     def finish(self) -> None:
         """Close both ends; `near` and `far` say what they dropped."""
         self.near = _conditions(self._near.stop, self._near.buffer_bytes)
-        if self._control.lost() == "":
+        gone = self._lost is not None and self._lost.kind in _GONE
+        if not gone and not self._control.lost():
             self.far = _conditions(self._far.stop, self._far.buffer_bytes)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from linkqual.agent.config import AgentConfig
 from linkqual.errors import PeerError, UsageError
 from linkqual.model import Json
+from linkqual.session.load_caps import asked_packets, expected_ns
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
 from linkqual.wire.control import bytes_text
@@ -118,7 +119,7 @@ class Loads:
         phase = self._allowed(phase, sends=load.sends)
         await self._settle(load)
         load.counted = False
-        self._session.may_run(f"load {session}", _seconds(phase) + GRACE_S)
+        self._session.may_run(f"load {session}", expected_ns(phase) / NS_PER_S + GRACE_S)
         await self._session.run(load.end.begin, number, phase, window_bytes)
         return {}
 
@@ -129,11 +130,11 @@ class Loads:
             caps.allow("max_bps", phase.rate_bps, "bits a second of load")
             if not phase.rate_bps and caps.max_bps < NO_CAP_BPS:
                 phase = replace(phase, rate_bps=caps.max_bps)
-        caps.allow("max_seconds", int(_seconds(phase)), "seconds")
-        if phase.rate_bps:
-            most = int(phase.rate_bps * _seconds(phase) / 8)
-            if most > self._session.bytes_left():
-                caps.allow("max_bytes", caps.max_bytes - self._session.bytes_left() + most, "bytes in this session")
+        caps.allow("max_seconds", expected_ns(phase) // NS_PER_S, "seconds")
+        packets, left = asked_packets(phase), self._session.bytes_left()
+        if packets is not None and packets * phase.mean_bytes > left:
+            most = round(packets * phase.mean_bytes)
+            caps.allow("max_bytes", caps.max_bytes - left + most, "bytes in this session")
         return phase if phase.duration_ns else replace(phase, duration_ns=caps.max_seconds * NS_PER_S)
 
     async def look(self, session: str) -> dict[str, Json]:
@@ -194,10 +195,3 @@ class Loads:
         if session not in self._open:
             raise PeerError("this session has no such load", "open one first", "state")
         return self._open[session]
-
-
-def _seconds(phase: Phase) -> float:
-    """How long a phase takes at most; 0: nobody knows."""
-    if phase.duration_ns:
-        return phase.duration_ns / NS_PER_S
-    return phase.packets * phase.mean_bytes * 8 / phase.rate_bps if phase.rate_bps else 0.0
