@@ -8,16 +8,21 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from linkqual.model import Direction, LoadCount
+from linkqual.net.load import LoadEnd
+from linkqual.net.load_ends import LoadConfig
 from linkqual.net.one_way import one_way
 from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.records import Fate, Records, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
+from linkqual.session.load_phase import Phase
+from linkqual.session.load_result import together
 
 pytestmark = [
     pytest.mark.lab,
@@ -136,6 +141,37 @@ def test_one_way_losses_are_those_of_the_drop_counter_exactly(pair: Pair) -> Non
     assert (records["fate"] == Fate.LOST_FORWARD).sum() == pair.counted("far") > 0
     assert (records["fate"] == Fate.RECEIVED).sum() == 20_000 - pair.counted("far") == counters["logged"]
     assert (report["unsent"], counters["socket_drops"]) == (0, 0)
+
+
+def load_over(pair: Pair, *, forward: bool, phase: Phase) -> LoadCount:
+    far = LoadConfig(77, "10.91.0.1", phase.flows, phase.longest - 28, bind_address="10.91.0.2")
+    near = LoadConfig(77, "10.91.0.2", phase.flows, phase.longest - 28)
+    roles = ("load-receiver", "load-sender") if forward else ("load-sender", "load-receiver")
+    with (
+        LoadEnd.start(roles[0], far, pair.far) as there,
+        LoadEnd.start(roles[1], replace(near, peer_port=there.ports[0]), pair.near) as here,
+    ):
+        sender, receiver = (here, there) if forward else (there, here)
+        receiver.begin(1, phase)
+        sender.begin(1, phase)
+        deadline = time.monotonic() + 20
+        while not sender.look()["ended_by"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        while receiver.look()["quiet_ns"] < 200 * MS:
+            time.sleep(0.02)
+        return together(phase, Direction.FORWARD, sender.result(), receiver.result())
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["forward", "reverse"])
+def test_losses_of_a_load_are_those_of_the_drop_counter_exactly(pair: Pair, forward: bool) -> None:
+    receiver = "far" if forward else "near"
+    pair.drop(receiver, "input", "udp length > 200 numgen random mod 1000 < 30")
+    count = load_over(pair, forward=forward, phase=Phase("x", 60_000_000, packets=4000, sizes=((1000, 1),), flows=2))
+    assert count.lost == pair.counted(receiver) > 0
+    assert (count.sent, count.received, count.host_lost) == (4000, 4000 - count.lost, 0)
+    assert sum(event.packets for event in count.loss_events) == count.lost
+    assert sum(sent - received for sent, received, _ in count.by_flow) == count.lost
+    assert (count.duplicates, count.reordered, count.damaged) == (0, 0, 0)
 
 
 def test_all_four_stamps_are_the_kernels_and_in_order(pair: Pair) -> None:
