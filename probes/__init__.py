@@ -49,6 +49,24 @@ PROBES: dict[str, Probe] = {
             "an agent",
         ),
         Probe(
+            "trains",
+            "linkqual.probes.trains",
+            "policer or shaper: rate, bucket and queue, each direction",
+            "an agent",
+        ),
+        Probe(
+            "flows",
+            "linkqual.probes.flows",
+            "one UDP flow against many: a limit of each flow, or members of a bundle",
+            "an agent",
+        ),
+        Probe(
+            "bursts",
+            "linkqual.probes.bursts",
+            "completion of training bursts, both directions at once",
+            "an agent",
+        ),
+        Probe(
             "services",
             "linkqual.probes.services",
             "services at their rates: configuration and performance test (ITU-T Y.1564)",

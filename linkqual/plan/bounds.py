@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Plan, Step
-from linkqual.plan import throughput
+from linkqual.plan import bursts, flows, services, throughput, trains
 from linkqual.units import NS_PER_S, format_rate, format_ratio, format_size, parse_ratio
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ def _check_rate(plan: Plan, most: int) -> None:
 def _pulsed(step: Step, duty: float) -> Step:
     if not is_load(step):
         return step
+    if step.probe == "bursts":
+        return bursts.pulsed(step, duty)
     if step.probe == "throughput":
         step = throughput.pulsed(step, PULSE_S)
     return replace(
@@ -226,4 +228,11 @@ def _shorter_stream(step: Step, spare: int) -> Step:
 
 
 # in this order: the loads give first, the few octets of the probe packets last
-_SHORTEN: dict[str, Callable[[Step, int], Step]] = {"throughput": throughput.shorten, "stamp": _shorter_stream}
+_SHORTEN: dict[str, Callable[[Step, int], Step]] = {
+    "services": services.shorten,
+    "throughput": throughput.shorten,
+    "trains": trains.shorten,
+    "flows": flows.shorten,
+    "bursts": bursts.shorten,
+    "stamp": _shorter_stream,
+}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
-from linkqual.plan import search, services, throughput
+from linkqual.plan import bursts, flows, search, services, throughput, trains
 from linkqual.plan import sizes as sizing
 from linkqual.plan.needs import needs, span_ns, why_packets
 from linkqual.plan.sizes import Sizes
@@ -54,6 +54,9 @@ class Builder:
             "ping": self._ping,
             "stamp": self._stamp,
             "throughput": partial(throughput.build, self),
+            "trains": partial(trains.build, self),
+            "flows": partial(flows.build, self),
+            "bursts": partial(bursts.build, self),
             "services": partial(services.build, self),
             "search": partial(search.build, self),
         }

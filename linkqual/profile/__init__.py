@@ -22,7 +22,7 @@ from itertools import pairwise
 from linkqual.errors import InputError
 from linkqual.metrics import METRICS, Metric, quantile
 from linkqual.model import Direction, Objective, Profile
-from linkqual.profile.limits import ALLOWED, NONE, Limit
+from linkqual.profile.limits import ALLOWED, IDEAL, NONE, Limit
 from linkqual.profile.limits import parse as parse_limit
 from linkqual.profile.lint import lint, rank_of
 from linkqual.profile.probe_settings import read_probes
@@ -98,6 +98,8 @@ def _objective(section: Section) -> list[tuple[Objective, Limit]]:
     confidence = section.get("confidence", _confidence, 0.95)
     required = section.get("required", boolean, True)
     burst = section.get("assumed_burst", _burst, 1.0)
+    if limit is not None and limit.fact == IDEAL and metric.name != "burst_completion":
+        section.complain("limit", f"{metric.name} has no ideal", "only burst_completion has one")
     if metric.name != "loss_ratio" and section.has("assumed_burst"):
         section.complain("assumed_burst", f"{metric.name} has none", "only with loss_ratio")
     source = section.get("source", text, "")

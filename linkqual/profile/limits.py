@@ -5,11 +5,13 @@
     95 % of goodput · 95 % of cir             a share of a fact of the line
     rtt_budget or 5 ms                        the fact when known, else the value
     agreed · agreed or 1e-3                   what is agreed of each service (`profile.agreed`), else the value
+    1.2 x ideal                               of a burst: what the contract lets it take (below)
     keep all · keep EF, AF41                  markings that must arrive as they were sent
     none                                      measured and shown, never judged
 
 Facts: `rtt_budget` (contracted round trip), `cir` (contracted rate of that direction) and `goodput` (the TCP payload the
-headers leave of that rate at the line's MTU, RFC 6349 section 4.1.1). Floor 2, pure.
+headers leave of that rate at the line's MTU, RFC 6349 section 4.1.1). `ideal` is the time a burst takes at the contracted rate and
+one round trip, the smallest that was measured: the plan knows the first part only, `rules.bursts` adds the second. Floor 2, pure.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from linkqual.stats.throughput import header_goodput
 from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_factor, parse_rate_bps, parse_ratio
 
 NONE = "none"
+IDEAL = "ideal"
 LEAST_RATIO = 1e-12  # three million million good packets prove it
 ASSUMED_MTU = 1500  # where the line's MTU is not given
-_FACTS = {"ns": ("rtt_budget", "agreed"), "bit/s": ("goodput", "cir"), "ratio": ("agreed",), "times": ()}
+_FACTS = {"ns": ("rtt_budget", "ideal", "agreed"), "bit/s": ("goodput", "cir"), "ratio": ("agreed",), "times": ()}
 _READ: dict[str, Callable[[object], float]] = {
     "ns": parse_duration_ns,
     "bit/s": parse_rate_bps,
@@ -38,7 +41,7 @@ _TERM = re.compile(
     r"(?:(?P<percent>\d+(?:\.\d+)?)\s*%\s*of\s+|(?P<factor>\d+(?:\.\d+)?)\s*[x×*]\s*)?(?P<fact>[a-z][a-z_]*)\Z"
 )
 ALLOWED = {
-    "ns": "a duration such as 12 ms, 'rtt_budget', '1.2 x rtt_budget', 'rtt_budget or 5 ms', or none",
+    "ns": "a duration such as 12 ms, 'rtt_budget', '1.2 x rtt_budget', 'rtt_budget or 5 ms', '1.2 x ideal' (bursts), or none",
     "bit/s": "a rate such as 9 Gbit/s, '95 % of goodput', '95 % of cir', '95 % of goodput or 900 Mbit/s', or none",
     "ratio": "a ratio such as 1e-5 or 0.1 %, or none",
     "times": "how many times as much, such as 1.25, or none",
@@ -108,10 +111,18 @@ def allowed_goodput_bps(link: Link, direction: Direction, ip_version: int = 4) -
     return header_goodput(rate, mtu, ip_version, timestamps=True, counts=link.rate_counts)
 
 
-def resolve(limit: Limit, link: Link, direction: Direction, ip_version: int = 4) -> tuple[float | None, str]:
-    """What the limit comes to on this line (base unit) and the sentence that says how; None: not judged."""
+def resolve(
+    limit: Limit, link: Link, direction: Direction, ip_version: int = 4, ideal_ns: int | None = None
+) -> tuple[float | None, str]:
+    """What the limit comes to on this line (base unit) and the sentence that says how; None: not judged.
+
+    `ideal_ns`: of a burst at the contracted rate, without its round trip.
+    """
     if limit.fact is None:
         return limit.value, ""
+    if limit.fact == IDEAL and ideal_ns is not None:
+        said = f"{limit.factor:g} x ({format_duration(ideal_ns)} at the contracted rate + the smallest round trip measured)"
+        return ideal_ns * limit.factor, f"{limit.text} = {said}"
     known = _fact(limit.fact, link, direction, ip_version)
     if known is not None:
         show = format_duration if limit.fact == "rtt_budget" else format_rate

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
-from linkqual.rules import asymmetry, loaded, marking, notes, packets, search, seconds, services, why, words
+from linkqual.rules import asymmetry, bursts, loaded, marking, notes, packets, search, seconds, services, why, words
 
-_NEED_AGENT = ("throughput", "marking", "services", "search")
+_NEED_AGENT = ("throughput", "marking", "services", "search", "bursts")
 
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
@@ -90,6 +90,7 @@ _JUDGES: dict[str, _Judge] = {  # by metric, else by the probe that measures it
     "stamp": _stream,
     "services": services.finding,
     "search": search.finding,
+    "bursts": bursts.finding,
 }
 
 

@@ -20,7 +20,7 @@ from linkqual.model import (
     Step,
     Summary,
 )
-from linkqual.rules import asymmetry, clocks, crosscheck, hosts, loads, marking
+from linkqual.rules import asymmetry, bloat, bursts, clocks, crosscheck, hosts, loads, marking
 from linkqual.rules.ledger import Address, ledger
 from linkqual.stats import histogram
 from linkqual.stats.pacing import longest
@@ -41,6 +41,8 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *marking.notes(measurements),
         *asymmetry.notes(measurements),
         *loads.notes(plan, measurements),
+        *bloat.notes(plan, measurements),
+        *bursts.notes(measurements),
         *clocks.notes(plan.objectives, measurements),
     ]
     return tuple(sorted(dict.fromkeys(found), key=lambda note: note.weight != "warn"))

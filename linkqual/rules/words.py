@@ -38,8 +38,8 @@ def name(objective: Objective) -> str:
 
 
 def unit(objective: Objective) -> str:
-    """What is counted: packets or seconds."""
-    return "seconds" if objective.metric == "throughput" else "packets"
+    """What is counted: packets, seconds or bursts."""
+    return {"throughput": "seconds", "bursts": "bursts"}.get(METRICS[objective.metric].probe, "packets")
 
 
 def streams(count: int) -> str:

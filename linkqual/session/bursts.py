@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+SYNC, INCAST, PIPELINE = PATTERNS = ("sync", "incast", "pipeline")
 POSITIONS = 20  # parts a burst is cut into for losses by position
 INCOMPLETE = -1  # completion of a burst that was not complete within the patience
 
