@@ -17,6 +17,7 @@ from linkqual.model import (
 )
 from linkqual.reports import (
     accounts,
+    bursts,
     charts_delay,
     charts_loss,
     ladder,
@@ -32,6 +33,7 @@ from linkqual.reports.truth import truth
 from linkqual.stats import tally
 from linkqual.stats.histogram import quantile
 
+ALWAYS = ("stamp", "ping", "throughput", "path", "marking")  # probes whose absence is said
 LARGEST = 10  # loss events in the table
 
 
@@ -39,7 +41,7 @@ def sections(q: Qualification) -> dict[str, Any]:
     """Everything the template asks for beside the document itself."""
     stamped = next((m for m in q.measurements if m.stamp), None)
     stamp = stamped.stamp if stamped else None
-    return {
+    shown: dict[str, Any] = {
         "ends": wording.ends_words(q),
         "zone": wording.zone_of(q),
         "reality": wording.reality(q),
@@ -57,6 +59,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "loss": loss(stamp) if stamp else None,
         "goodput": ladder.section(q),
         "why": why.section(q),
+        "bursts": bursts.section(q),
         "path": next((m.path for m in q.measurements if m.path), None),
         "hops": hops(next((m.path for m in q.measurements if m.path), None)),
         "marking": markings.result_of(q),
@@ -75,8 +78,40 @@ def sections(q: Qualification) -> dict[str, Any]:
         "used_metrics": [METRICS[n] for n in dict.fromkeys(o.metric for o in q.plan.objectives) if n in METRICS],
         "objectives": grouped(q.plan.objectives or q.profile.objectives),
         "truth": truth(q) if q.truth else None,
-        "missing_reason": {probe: missing(q, probe) for probe in ("stamp", "ping", "throughput", "path", "marking")},
+        "missing_reason": {probe: missing(q, probe) for probe in ALWAYS},
+        "unasked": unasked(q),
     }
+    return shown | {"contents": contents(shown)}
+
+
+def unasked(q: Qualification) -> list[str]:
+    """Probes every page has a section for and this run was not asked for; of a run that measured nothing none is left out."""
+    asked = {step.probe for step in q.plan.steps} | {m.step.probe for m in q.measurements}
+    return [probe for probe in ALWAYS if asked and probe not in asked]
+
+
+def contents(shown: dict[str, Any]) -> list[tuple[str, str]]:
+    """(id, name) of every section the page has, in its order."""
+    asked = {probe: probe not in shown["unasked"] for probe in ALWAYS}
+    every = (
+        ("why", "Why", shown["why"]["cards"]),
+        ("findings", "Findings", True),
+        ("delay", "Delay", asked["stamp"]),
+        ("loss", "Loss", asked["stamp"]),
+        ("throughput", "Throughput", asked["throughput"]),
+        ("loaded", "Under load", shown["goodput"]["delays"]),
+        ("limits", "Limits", shown["why"]["shown"]),
+        ("bursts", "Bursts", shown["bursts"]["rows"]),
+        ("path", "Path", asked["path"]),
+        ("marking", "Markings", asked["marking"]),
+        ("ping", "Ping", asked["ping"]),
+        ("conditions", "Conditions", True),
+        ("method", "Method", True),
+        ("profile", "Profile", True),
+        ("plan", "Plan", True),
+        ("truth", "Truth", shown["truth"]),
+    )
+    return [(name, title) for name, title, there in every if there]
 
 
 def missing(q: Qualification, probe: str) -> str:

@@ -199,12 +199,11 @@ def sharing_words(shared: Sharing) -> str:
         "whole": f"one flow carries all of the load ({rate})",
         "line": f"many flows together carry no more than one: {rate}",
         "cap": f"each flow is held to {rate}, and more flows carry more",
-        "members": f"flows fare differently, as on members of {rate} each: {_members(shared)}",
-    }
-    return said.get(shared.kind, "the flows say nothing certain") + (f". {shared.because.capitalize()}" if shared.because else "")  # fmt: skip
+        "members": f"flows fare differently, as on members of {rate} each{_members(shared)}",
+    }.get(shared.kind, "the flows say nothing certain")
+    return f"{said}: {shared.because}" if shared.because else said
 
 
 def _members(shared: Sharing) -> str:
-    of = f"{shared.members} members" if shared.members else "the members"
-    full = ", ".join(format_count(flows) for flows in shared.filled)
-    return f"{len(shared.filled)} of {of} are full, with {full} of {shared.flows} flows on them"
+    of = f" of {shared.members}" if shared.members else ""
+    return f" ({shared.crowded} of {shared.flows} flows filled {shared.full}{of} members)" if shared.full else ""
