@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from linkqual.errors import WireError
 from linkqual.session.load_phase import Phase
-from linkqual.wire.control import text_bytes
+from linkqual.wire.control import text_bytes, unpacked_text
 from linkqual.wire.load import ARRIVAL
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ class FarLoad:
 
     def result(self) -> dict[str, Any]:
         """See LoadEnd."""
-        return self._call("result", ASK_S)
+        try:
+            counts: dict[str, Any] = json.loads(unpacked_text(str(self._call("result", ASK_S)["counts"])))
+        except (KeyError, ValueError) as error:
+            raise WireError(f"the far end's counts are damaged: {error}") from error
+        return counts
 
     def arrivals(self, first: int, count: int) -> npt.NDArray[np.void]:
         """See LoadEnd; at most ROWS of them."""

@@ -6,13 +6,14 @@
 | `load.begin` | nothing: from now on that phase is awaited, or sent to where the near end's greetings came from |
 | `load.look` | counts so far: see `net.load.LoadEnd.look` |
 | `load.halt` | nothing: this phase is sent no further |
-| `load.result` | all counts of the phase: see `session.load_result` |
+| `load.result` | `counts`: packed text of JSON: all counts of the phase, see `session.load_result` |
 | `load.arrivals` | `rows`: base64 of zlib of rows of `wire.load.ARRIVAL`, at most 100,000 from `first` on |
 | `load.close` | `dropped`: packets its own sockets lost to full buffers |
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable
@@ -25,7 +26,7 @@ from linkqual.model import Json
 from linkqual.session.load_caps import asked_packets, expected_ns
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
-from linkqual.wire.control import bytes_text
+from linkqual.wire.control import bytes_text, packed_text
 
 if TYPE_CHECKING:
     from linkqual.net.load import LoadEnd
@@ -152,7 +153,7 @@ class Loads:
         load = self._of(session)
         found: dict[str, Json] = await self._session.run(load.end.result)
         self._count(load, found)
-        return found
+        return {"counts": packed_text(json.dumps(found))}  # a day of seconds is too much for a plain message
 
     async def arrivals(self, session: str, first: int, count: int) -> dict[str, Json]:
         """See the module's head."""

@@ -50,7 +50,7 @@ class _Receiver:
         self._trains = MessageBlock(_JOINED, _JOINED_BYTES, named=True)
         self._block = self._single
         self._alarm = Alarm()
-        self._number = 0
+        self._phase = 0  # as written in its packets; 0: none yet
         self._counter = LoadCounter(config.flows, NS_PER_S)
         self._longest_train = 1
         self._dropped = self._cpu_ns = self._begun_ns = 0
@@ -105,7 +105,7 @@ class _Receiver:
 
     def _begin(self, number: int, phase: Phase, most: int | None) -> None:
         self._drain_all()
-        self._number = number
+        self._phase = load.phase_octet(number)
         self._counter = LoadCounter(self._config.flows, phase.interval_ns, most=most, arrivals=phase.arrivals)
         trains = not phase.segmented and not phase.arrivals
         joined = [each.join_trains(joined=trains) for each in self._ends.sockets]
@@ -130,7 +130,7 @@ class _Receiver:
 
     def _tell(self) -> None:
         """What came so far, now and then; until the first packet the way is held open for every flow."""
-        if not self._number:
+        if not self._phase:
             return
         now = monotonic_ns()
         if not self._counter.received and now >= self._greet_ns and self._words < _GREETINGS:
@@ -142,7 +142,7 @@ class _Receiver:
             dropped = self._ends.dropped() - self._dropped
             self._ends.tell(
                 load.Told(
-                    self._config.token, self._number & 0xFF, 0, self._words, utc_ns(), counter.received,
+                    self._config.token, self._phase, 0, self._words, utc_ns(), counter.received,
                     counter.received_bytes, counter.next_seq, max(0, dropped), counter.span_ns,
                 )
             )  # fmt: skip
@@ -196,7 +196,7 @@ class _Receiver:
         heads = load.heads(payload, 0, payload.shape[0], train, octets)[rows]
         ours = (heads["token"] == self._config.token).all(axis=1)
         self.strangers += int((~ours).sum())
-        now = ours & (heads["phase"] == (self._number & 0xFF)).all(axis=1) & (self._number > 0)
+        now = ours & (heads["phase"] == self._phase).all(axis=1) & (self._phase > 0)
         if not now.all():
             self._greeted(rows[ours & ~now], heads[ours & ~now], lengths)
             rows, heads, last = rows[now], heads[now], last[now]

@@ -31,7 +31,7 @@ class Rows:
         self.train_ns = int(self.train * phase.longest * 8 * NS_PER_S / phase.rate_bps) if phase.rate_bps else 0
         count = _TRAINS if self.train > 1 else _ROWS
         self.room = count * self.train
-        self._number = number & 0xFF
+        self._number = load.phase_octet(number)
         self._block = MessageBlock(count, self._octets * self.train, named=ends.far, control=False)
         self._block.payload[:] = np.tile(load.template(token, self._octets), self.train)
         self._block.sizes[:] = self._octets * self.train

@@ -17,7 +17,7 @@ from linkqual.net.load_rows import Rows
 from linkqual.net.process import ANSWER, READY, REPORT, Inbox, Json, Outbox
 from linkqual.net.sockets import errno_name, truesize
 from linkqual.session.load_phase import Phase
-from linkqual.session.load_schedule import Schedule
+from linkqual.session.load_schedule import Schedule, flow_of
 from linkqual.session.load_sent import Sent
 from linkqual.units import NS_PER_S
 
@@ -188,7 +188,7 @@ class _Sender:
             if schedule.bytes_before(sent.sent + count) - before > self._left_bytes:
                 sent.ended_by = "cap"
                 return
-            flow = sent.turn % sent.flows
+            flow = flow_of(sent.turn, sent.flows)
             sent.turn += 1
             self._push(rows, schedule, flow, count)
             self._left_bytes -= schedule.bytes_before(sent.sent) - before

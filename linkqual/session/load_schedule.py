@@ -17,6 +17,7 @@ from linkqual.units import NS_PER_S
 _LONGEST_CYCLE = 1024
 _BLOCK = 4096
 _BITS_NS = 8 * NS_PER_S
+_GOLDEN = 0x9E3779B1  # 2^32 by the golden ratio: its multiples fill the range evenly and never in step with anything
 
 Longs = npt.NDArray[np.int64]
 
@@ -31,6 +32,15 @@ def cycle(sizes: tuple[tuple[int, int], ...]) -> Longs:
     places = np.concatenate([(np.arange(weight) + 0.5) / weight for weight in weights])
     each = np.repeat([size for size, _ in sizes], weights).astype(np.int64)
     return each[np.argsort(places, kind="stable")]
+
+
+def flow_of(turn: int, flows: int) -> int:
+    """Which flow the packet or train of this turn belongs to: each once in every round, beginning elsewhere in each.
+
+    Always in the same order, flows that share a full queue would meet it at the same point of every round, and one of them get nothing.
+    """
+    round_, place = divmod(turn, flows)
+    return (place + ((round_ * _GOLDEN & 0xFFFF_FFFF) * flows >> 32)) % flows
 
 
 class Schedule:

@@ -9,7 +9,7 @@ import numpy as np
 from linkqual.session.load_count import Bins
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
-from linkqual.wire.load import Told
+from linkqual.wire.load import Told, phase_octet
 
 NONE = "none"  # ended_by before the first phase
 
@@ -18,7 +18,7 @@ class Sent:
     """Without a phase: nothing was asked for yet."""
 
     def __init__(self, number: int = 0, phase: Phase | None = None) -> None:
-        self.number = number
+        self._octet = phase_octet(number) if phase is not None else 0
         self.flows = phase.flows if phase is not None else 1
         self.sent = self.sent_bytes = 0
         self.turn = 0  # shares handed over, flow after flow
@@ -59,7 +59,7 @@ class Sent:
 
     def hear(self, told: Told, now_ns: int) -> None:
         """A word of the receiver; of another phase it is nothing."""
-        if told.phase and told.phase == self.number & 0xFF:
+        if told.phase and told.phase == self._octet:
             self.heard_ns = now_ns
             if self.told is None or told.count > self.told.count:
                 self.told = told

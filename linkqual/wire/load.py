@@ -58,6 +58,11 @@ class Told:
         return cls(*_TOLD.unpack(data))
 
 
+def phase_octet(number: int) -> int:
+    """How phase `number` (1, 2, ...) is written: 1 to 255, never 0."""
+    return (number - 1) % 255 + 1
+
+
 def template(token: int, octets: int) -> Octets:
     """A whole packet of that many octets of payload, at least HEAD_BYTES, with everything but phase, flow, sequence and time."""
     if octets < HEAD_BYTES:

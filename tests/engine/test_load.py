@@ -250,6 +250,7 @@ def test_when_an_end_is_gone_only_what_is_known_is_counted() -> None:
     sent = Sent(1, phase)
     sent.hear(word, 5)
     sent.hear(load.Told(5, 2, 0, 9, T, received=7), 6)  # of another phase
+    assert {load.phase_octet(number) for number in range(1, 1000)} == set(range(1, 256))
     count = load_result.told(phase, Direction.FORWARD, sent.data(7)["told"], "silent")
     assert (count.sent, count.lost, count.host_lost, count.sent_bytes) == (100, 10, 4, 150_000)
     assert (count.short, count.rate_bps) == ("silent", 12_000_000)
