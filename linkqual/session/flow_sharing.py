@@ -2,13 +2,13 @@
 
 UDP flows are sent alike, in turn. A limit of each flow holds every one down alike and lets twice as many carry twice as much. A bundle
 (LAG, ECMP) lays each flow on one member by a hash of its addresses and ports: members that got many flows are full while others
-have room, so flows fare differently, and those that share a member have its rate divided by their number. Floor 2, pure.
+have room, so some flows lose packets while others lose none, and those that do fill whole members between them (how they divide a member is
+chance: a full queue that is fed in turn may shut one of them out). Floor 2, pure.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class Sharing:
     """What the flows of one direction say; rates in bit/s at the IP layer.
 
     `kind`: "whole" (one flow carries all of the load), "line" (many carry no more than one), "cap" (each has a limit), "members" (of a
-    bundle), "unknown". `bps`: of the one flow, the line, the cap, a member. `filled`: flows on each member seen to be full.
+    bundle), "unknown". `bps`: of the one flow, the line, the cap, a member. With `flows` flows, `crowded` of them filled `full` members.
     `chance`: probability that a bundle would have looked like this cap.
     """
 
@@ -45,8 +45,10 @@ class Sharing:
     because: str
     bps: float | None = None
     members: int | None = None
-    flows: int = 0  # with which `filled` was seen
-    filled: tuple[int, ...] = ()
+    flows: int = 0
+    crowded: int = 0
+    full: int = 0
+    whole_members: bool = False  # what the crowded flows carried is a whole number of members
     best_bps: float | None = None  # the most that any number of flows carried
     best_flows: int = 0
     chance: float | None = None
@@ -97,20 +99,24 @@ def _held_alike(count: LoadCount, cap: float) -> bool:
 
 
 def _members(differing: Sequence[LoadCount], member: float, load: float, most: float, best_flows: int) -> Sharing:
-    """The grouping seen with the fewest flows, where the rates of neighbours in size lie farthest apart."""
+    """As seen with the fewest flows, where a full member has the fewest on it."""
     total = load / member
     members = round(total) if abs(total - round(total)) <= AGREES * total else None
     first = differing[0]
     held = [rate for rate, share in zip(flow_rates(first), shares(first), strict=True) if 1 - share >= SUFFERS]
-    filled = _fill(held, member)
-    because = f"{len(held)} of {first.flows} flows sent alike lost packets and the others none"
-    return Sharing("members", because, member, members, first.flows, filled, most, best_flows)
-
-
-def _fill(rates: Sequence[float], member: float) -> tuple[int, ...]:
-    """Flows on each full member: k flows share it at member / k each, so k flows of that rate make one member."""
-    sizes = Counter(max(1, round(member / rate)) for rate in rates if rate > 0)
-    return tuple(size for size, flows in sorted(sizes.items()) for _ in range(max(1, round(flows / size))))
+    filled = math.fsum(held) / member
+    return Sharing(
+        "members",
+        f"{len(held)} of {first.flows} flows sent alike lost packets and the others none",
+        member,
+        members,
+        first.flows,
+        len(held),
+        round(filled),
+        round(filled) > 0 and abs(filled - round(filled)) <= AGREES * filled,
+        most,
+        best_flows,
+    )
 
 
 def _chance(many: Sequence[LoadCount], member: float, load: float) -> float:

@@ -20,6 +20,7 @@ OVERLOADED = 0.01  # loss of a UDP load from which on it shows the limit and not
 FLAT_NS = 3_000_000  # a policer with a shorter queue than this, and a shaper, cannot be told apart
 SURE_SPREAD = 0.05
 LEAST_TRAINS = 3
+LEAST_EVENTS = 3  # losses of the idle line that are more than chance
 KINDS_OF_BUCKET = ("policer", "shaper")
 
 
@@ -72,10 +73,6 @@ def _explains(facts: Facts, trains: TrainsResult, kind: str) -> Reading:
     if why_not:
         return refuted(kind, why_not)
     agreeing = _agreeing(facts, rate)
-    spread = (trains.rate_bps[2] - trains.rate_bps[1]) / trains.rate_bps[0]
-    sound = sum(not one.void for one in trains.trains) >= LEAST_TRAINS and spread <= SURE_SPREAD
-    contracted = (_of_contract(facts, trains) or 0.0) <= 1 + AGREES
-    proven = bool(agreeing) and bool(flows) and sound and contracted
     evidence = (
         ("trains of packets", _trains_words(trains)),
         *agreeing,
@@ -84,12 +81,25 @@ def _explains(facts: Facts, trains: TrainsResult, kind: str) -> Reading:
     )
     return Reading(
         kind,
-        Fit.PROVEN if proven else Fit.FITS,
+        _fit(facts, trains, bool(agreeing) and bool(flows)),
         _sentence(facts, trains, kind, share),
         evidence,
         _thin(facts, trains),
         _next(facts, trains, kind),
     )
+
+
+def _fit(facts: Facts, trains: TrainsResult, agreed: bool) -> Fit:
+    """A bucket at the contracted rate is how a sound line is made: TCP may fail to fill it for many a reason."""
+    assert trains.rate_bps is not None
+    of_contract = _of_contract(facts, trains) or 0.0
+    if of_contract >= AS_CONTRACTED and facts.idle is not None and facts.idle.events >= LEAST_EVENTS:
+        return Fit.POSSIBLE
+    if of_contract > 1 + AGREES or (of_contract >= AS_CONTRACTED and trains.kind == "shaper"):
+        return Fit.FITS
+    spread = (trains.rate_bps[2] - trains.rate_bps[1]) / trains.rate_bps[0]
+    sound = sum(not one.void for one in trains.trains) >= LEAST_TRAINS and spread <= SURE_SPREAD
+    return Fit.PROVEN if agreed and sound else Fit.FITS
 
 
 def _why_not(facts: Facts, trains: TrainsResult, kind: str, share: float) -> str:

@@ -77,7 +77,7 @@ def _members(facts: Facts, sharing: Sharing) -> list[Reading]:
         if sharing.members
         else f"members of {format_rate(sharing.bps)} each"
     )
-    said = f"flows are hashed over {bundle} (IP), and those that share a member divide it: {_filled_words(sharing.filled, sharing.flows, sharing.members)}"
+    said = f"flows are hashed over {bundle} (IP), and those that share a member divide it: {_crowded_words(sharing)}"
     evidence = (
         ("one UDP flow", f"{format_rate(sharing.bps)} (IP) came through: one member"),
         (f"{sharing.flows} UDP flows", sharing.because),
@@ -89,7 +89,7 @@ def _members(facts: Facts, sharing: Sharing) -> list[Reading]:
     )
     one = facts.ladder[0]
     fits_tcp = loads.median(one) / one.streams <= (1 + ALIKE) * facts.goodput(sharing.bps)
-    proven = fits_tcp and sharing.members is not None and sharing.members > 1 and bool(sharing.filled)
+    proven = fits_tcp and sharing.members is not None and sharing.members > 1 and sharing.whole_members
     hashing = Reading(
         "hashing",
         Fit.PROVEN if proven else Fit.FITS,
@@ -99,6 +99,11 @@ def _members(facts: Facts, sharing: Sharing) -> list[Reading]:
         ENTROPY,
     )
     return [hashing, refuted("per-flow cap", f"{sharing.because}: a cap would hold all alike")]
+
+
+def _crowded_words(sharing: Sharing) -> str:
+    of = f" of {sharing.members}" if sharing.members else ""
+    return f"{sharing.crowded} of {sharing.flows} flows crowded on {sharing.full}{of} and filled {'it' if sharing.full == 1 else 'them'}, while the others had room"
 
 
 def _filled_words(filled: Sequence[int], flows: int, members: int | None) -> str:
@@ -170,7 +175,7 @@ def _growth(facts: Facts) -> list[Reading] | None:
     fit = Fit.POSSIBLE if doubt else Fit.FITS
     cap = Reading("per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), _tcp_lines(facts.ladder), "", LOOK)
     alike = "members of a bundle would look like this where streams have one for themselves, and no UDP flows were sent"
-    return [cap, Reading("hashing", fit if met else Fit.UNSEEN, alike, _tcp_lines(facts.ladder), "", LOOK)]
+    return [cap, Reading("hashing", fit, alike, _tcp_lines(facts.ladder), "", LOOK)]
 
 
 def _held_steadily(result: ThroughputResult) -> bool:
