@@ -13,7 +13,7 @@ Rates and bytes here are those the contract counts; a `Phase` has them at the IP
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from linkqual.model import Train
 from linkqual.session.load_phase import Phase
@@ -32,7 +32,8 @@ DEEPEST_NS = NS_PER_S // 4  # queues that are looked for
 JITTER = 0.45  # of the gap: an even pace would keep step with a policer
 TRAINS, MOST_TRAINS = 3, 6
 SHORT = 1.2  # times as long a train would make it worth another
-TRIES = 3  # of a train that counted for nothing
+TRIES, LONG_TRIES = 6, 2  # trains that count for nothing, in all; before long ones are given up
+PACE = 0.9  # of the rate asked: less, and a train that shows nothing clear is the host's
 _REFILLED = 1.25  # times as long as the bucket found would take
 _TAIL_NS = NS_PER_S // 20  # at least, behind bucket and queue
 _IDLE_PACKETS, _IDLE_GAP_NS = 40, 3_000_000
@@ -80,6 +81,7 @@ class Trains:
     _packets: int = SHORTEST
     _spent: int = 0
     _tries: int = 0
+    _paced: float = 0.0  # asked of the train under way
     _gentle: bool = False
     _stretch: float = 1.25  # of what a train must empty and fill
 
@@ -97,6 +99,7 @@ class Trains:
         if packets > left and (left < packets / 2 or self._stage != "long"):
             self.ended = "bytes"
             return None
+        self._paced = asked
         share = self.bounds.packet_bytes / self.bounds.each
         sizes = ((self.bounds.packet_bytes, 1),)
         train = Phase(
@@ -129,9 +132,7 @@ class Trains:
             left = (self.bounds.most_bytes - self._spent) / self.bounds.packet_bytes
             spared = left - (TRAINS - 1) * enough - TRAINS * _IDLE_PACKETS
             longest = self._outlasting(asked)
-            if (
-                len(self._known()) < TRAINS - 1
-            ):  # the rate may be that of a wider choke point: look again before much is sent
+            if len(self._known()) < TRAINS - 1:  # perhaps of a wider choke point: look again before much is sent
                 longest = min(longest, DEEP_BYTES // self.bounds.each)
             enough = max(enough, min(longest, int(spared)))
         return asked, max(SHORTEST, enough)
@@ -183,14 +184,20 @@ class Trains:
     def took(self, train: Train, idle: Idle | None) -> None:
         """What came of the train asked for last."""
         self._spent += (train.packets + _IDLE_PACKETS) * self.bounds.packet_bytes
-        self.taken.append(train)
         self.idle = idle or self.idle
+        unclear = self._stage in ("long", "again") and (train.bucket_bytes is None or not congested(train, self.idle))
+        if unclear and not train.void and train.offered_bps < PACE * self._paced:
+            train = replace(train, void="the sending host did not keep the pace")
+        self.taken.append(train)
         if self._stage == "search":
             self._searched(train)
         elif train.void:
             self._failed("void")
         elif self._stage == "below":
             self.ended = "done"
+        elif unclear:
+            self._stretch *= 1.5
+            self._failed("short")
         else:
             self._judged(train)
 
@@ -219,13 +226,9 @@ class Trains:
         return min(whole, (self.bounds.most_bytes - self._spent) * 8.0 * self.bounds.each / self.bounds.packet_bytes)
 
     def _judged(self, train: Train) -> None:
-        """A train above the rate found so far."""
-        if not congested(train, self.idle) or train.bucket_bytes is None or train.rate_bps is None:
-            self._stretch *= 1.5
-            self._failed("short")
-            return
-        moved = abs(train.rate_bps / self._rate - 1) > HELD_UP
-        if moved and self._stage == "again":
+        """A train above the rate found so far, which shows a rate and a bucket."""
+        assert train.rate_bps is not None
+        if self._stage == "again" and abs(train.rate_bps / self._rate - 1) > HELD_UP:
             self._stage, self.outlasted = "long", False
             self._failed("disagree")
         self._rate = train.rate_bps
@@ -234,16 +237,19 @@ class Trains:
         if self._stage == "long" and (self.outlasted or self._planned()[1] < SHORT * train.packets):
             self._stage = "again"
         good = alike(self._good(), self.bounds.each)
-        if train.purpose == "again" and (settled(good, self.bounds.each) or len(good) >= MOST_TRAINS):
+        if train.purpose == "again" and (settled(good, self.bounds.each, DEEPEST_NS) or len(good) >= MOST_TRAINS):
             if policed(good, self.bounds.each):
                 self._stage = "below"
             else:
                 self.ended = "done"
 
     def _failed(self, why: str) -> None:
+        """A train that counts for nothing. Short ones are more likely to escape a host that pauses."""
         self._tries += 1
         if self._tries >= TRIES:
             self.ended = why
+        elif self._stage == "long" and self._tries >= LONG_TRIES and why != "disagree":
+            self._stage = "again"
 
     def _known(self) -> list[Train]:
         return agreeing(self.taken, self._rate)

@@ -127,18 +127,23 @@ def buffer_of(good: Sequence[Train], each: int) -> Range | None:
     return spread([train.buffer_ns or 0.0 for train in seen], takes_ns(seen[0], each))
 
 
-def settled(good: Sequence[Train], each: int) -> bool:
-    """Whether more trains would hardly say more."""
+def settled(good: Sequence[Train], each: int, deepest_ns: int) -> bool:
+    """Whether more trains would hardly say more. Queues are looked for down to `deepest_ns`."""
     if len(good) < FEWEST:
         return False
     ranges = [(bucket_of(good, each), 1.5 * each)]
     takes = takes_ns(good[0], each)
-    if not policed(good, each) and any(train.buffer_ns is not None for train in good):
+    if not policed(good, each) and _ends(good, deepest_ns):
         buffer = buffer_of(good, each)
         if buffer is None:
             return False
         ranges.append((buffer, 1.5 * takes))
     return all(high - value <= max(CLOSE * value, least) for (value, _, high), least in ranges)
+
+
+def _ends(good: Sequence[Train], deepest_ns: int) -> bool:
+    """Whether the queue's end was seen, or still may be."""
+    return any(train.buffer_ns is not None for train in good) or max(train.rise_ns or 0 for train in good) < deepest_ns
 
 
 # ---- the whole
@@ -186,11 +191,12 @@ def result(
 
 
 def _unnamed(trains: Sequence[Train], ended: str) -> str:
-    dropped = sum(train.host_lost > 0 and bool(train.void) for train in trains)
-    if dropped:
-        return f"the receiving host itself dropped packets in {dropped} of {len(trains)} trains"
+    said = _UNNAMED.get(ended, "the trains did not agree")
     voids = [train.void for train in trains if train.void]
-    return voids[-1] if voids and ended == "void" else _UNNAMED.get(ended, "the trains did not agree")
+    if not voids:
+        return said
+    most = max(voids, key=voids.count)
+    return f"{most} ({voids.count(most)} of {len(trains)} trains)" + ("" if ended == "void" else f"; {said}")
 
 
 def _kind(good: Sequence[Train], each: int, below: Sequence[Train]) -> tuple[str, str]:

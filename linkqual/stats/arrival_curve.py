@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 FEWEST = 30  # arrivals of a train that say anything
 HOST_SHARE = 0.002  # of a train: more dropped by the receiving host itself, and what is missing is not the line's
 FEWEST_IDLE = 10
+START_NS = 50_000  # by which the first packet may be late
 CLOCK_NS = 1_000_000  # a train cannot be faster than the idle line by more
 LAST = 0.25  # of the arrivals: behind the bend, or the train was too short
 POINTS = 120  # of the curve kept for people
@@ -91,7 +92,10 @@ def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -
         return replace(train, void="packets were faster than on the idle line: a clock was set or the path changed")
     came = np.sort(arrived)
     since = (came - came[0]).astype(np.float64)
-    found = _fit((departed + base.delay_ns - came[0]).astype(np.float64), since, sent.each)
+    reached = departed + base.delay_ns - came[0]
+    if late[0] > START_NS + 6 * base.noise_ns:  # the sender was held up between its stamp and the first packet
+        reached = np.maximum(reached, 0)  # none came to the bucket before the first came out of it
+    found = _fit(reached.astype(np.float64), since, sent.each)
     return replace(
         train,
         rate_bps=found.rate_bps or None,

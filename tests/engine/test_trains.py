@@ -28,7 +28,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_random_lines(buckets: ModuleType) -> None:
     """Never a wrong kind, rates within 1 %, buckets and buffers within 15 % but for what 1 ms of jitter hides."""
     named = 0
-    for seed in range(1000, 1060):
+    for seed in range(1000, 1040):
         line, bounds = buckets.random_line(seed)
         found, trains = buckets.measure(line, bounds)
         row = buckets.Row(seed, line, found, trains.ended)
@@ -38,7 +38,7 @@ def test_random_lines(buckets: ModuleType) -> None:
         for name, (got, true) in row.pairs().items():
             slack = 2_000_000 / NS * line.rate.bps / 8 if name == "bucket" and line.jitter_ns >= 1_000_000 else 0
             assert got is None or got[0] == pytest.approx(true, rel=buckets.WITHIN[name], abs=slack), row
-    assert named >= 59
+    assert named >= 39
 
 
 @pytest.mark.parametrize("policer", [True, False])
@@ -116,7 +116,7 @@ def test_drops_of_the_receiving_host_are_not_the_lines() -> None:
     trains = Trains(BOUNDS)
     idle = Idle(0, 0.0, 0.0)
     while step := trains.next():
-        void = "the receiving host dropped packets"
+        void = "the receiving host itself dropped packets"
         trains.took(Train(step.train.name, 2e8, step.train.packets, 200, 200, host_lost=200, void=void), idle)
     found = outcome(trains)
     assert found.kind == "unknown"
