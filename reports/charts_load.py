@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from linkqual.model import Direction, Objective, ThroughputResult
+from linkqual.model import Direction, Objective
 from linkqual.reports import series
 from linkqual.reports.drawing import ROWS, Ink, figure
 from linkqual.reports.marks import COLOURS, Picture, few, layered, line, scale, x_axis
-from linkqual.stats import throughput
 from linkqual.units import format_rate
 
 if TYPE_CHECKING:
     from linkqual.reports.ladder import Row
 
 _BAR = 13  # pixels
+_POINTS = 120  # seconds that are dots too
 
 
 # ---- the ladder
@@ -66,58 +66,66 @@ def ladder(rows: Sequence[Row], objectives: Sequence[Objective]) -> Picture | No
 # ---- seconds
 
 
-def seconds(result: ThroughputResult, way: Direction, objectives: Sequence[Objective]) -> Picture | None:
-    """Goodput of each second; the level that 95 % of them reach, their median, the limit. Seconds before zero are warm-up."""
-    if not result.receiver_bps:
+def seconds(row: Row, objectives: Sequence[Objective]) -> Picture | None:
+    """Goodput of each second; the level that 95 % of them reach, their median, the limit, the longest dip. Before zero is warm-up."""
+    result, way, figures = row.result, row.direction, row.figures
+    if figures is None:
         return None
     limit = _limit(objectives, way)
-    values = (*result.warmup_bps, *result.receiver_bps)
+    values, each = _slowest([*result.warmup_bps, *result.receiver_bps])
     top = max(values)
-    p5 = throughput.seconds_quantile(result.receiver_bps, 0.05) or 0.0
-    median = throughput.seconds_quantile(result.receiver_bps, 0.5) or 0.0
     shown = limit is not None and limit <= 4 * top
     axis = series.rate_axis([top, limit if shown else None])
-    rows = [{"t": at - len(result.warmup_bps) + 0.5, "v": axis.of(value)} for at, value in enumerate(values)]
+    rows = [{"t": (at + 0.5) * each - len(result.warmup_bps), "v": axis.of(value)} for at, value in enumerate(values)]
     on = scale([0.0, axis.of(top), axis.of(limit) if shown else None], zero=True)
+    levels = ((figures.median_bps, Ink.MUTED, [1, 2]), (figures.p5_bps, Ink.TEXT, [6, 3]), (limit if shown else None, Ink.LIMIT, [2, 3]))  # fmt: skip
 
     def draw(width: int) -> Any:
-        point = {"color": str(COLOURS[way]), "size": 14}
-        layers = [line("v", axis.unit, on, COLOURS[way], strokeWidth=1.8, point=point)]
-        for value, ink, dash in (
-            (median, Ink.MUTED, [1, 2]),
-            (p5, Ink.TEXT, [6, 3]),
-            (limit if shown else None, Ink.LIMIT, [2, 3]),
-        ):
+        layers = []
+        if figures.dip:
+            ends = [{"from": figures.dip.start_s, "to": figures.dip.start_s + figures.dip.seconds}]
+            layers.append(
+                alt.Chart(few(ends)).mark_rect(color=str(Ink.MUTED), opacity=0.2).encode(x="from:Q", x2="to:Q")
+            )
+        point = {"color": str(COLOURS[way]), "size": 14} if len(values) <= _POINTS else False
+        layers.append(line("v", axis.unit, on, COLOURS[way], strokeWidth=1.8, point=point))
+        for value, ink, dash in levels:
             if value is not None:
-                rule = alt.Chart(few([{"v": axis.of(value)}])).mark_rule(
-                    color=str(ink), strokeDash=dash, strokeWidth=1.4
-                )
-                layers.append(rule.encode(y="v:Q"))
+                base = alt.Chart(few([{"v": axis.of(value)}]))
+                layers.append(base.mark_rule(color=str(ink), strokeDash=dash, strokeWidth=1.4).encode(y="v:Q"))
         if result.warmup_bps:
             zero = alt.Chart(few([{"t": 0}])).mark_rule(color=str(Ink.MUTED), strokeDash=[1, 3])
             layers.append(zero.encode(x="t:Q"))
         return layered(layers, width, 200, x_axis("t", "s after warm-up", width))
 
     words = (
-        f"Goodput {way} of each second with {result.streams} streams: median {format_rate(median)}, p5 {format_rate(p5)}, "
-        f"between {format_rate(min(result.receiver_bps))} and {format_rate(max(result.receiver_bps))}."
+        f"Goodput {way} of each second, {row.label}: median {format_rate(figures.median_bps)}, p5 {format_rate(figures.p5_bps)}, "
+        f"between {format_rate(row.least)} and {format_rate(row.most)}."
     )
     return Picture(figure(draw, rows, f"goodput-{way}", words), words, "drawn" if shown else "beyond" if limit else "")
 
 
-def seconds_key(result: ThroughputResult, way: Direction, objectives: Sequence[Objective]) -> list[tuple[str, str]]:
+def _slowest(values: Sequence[float]) -> tuple[list[float], int]:
+    """Seconds, or the slowest of so many neighbours: a long run shows its worst seconds and never a milder mean."""
+    each = -(-len(values) // series.MAX_POINTS)
+    return [min(values[at : at + each]) for at in range(0, len(values), each)], each
+
+
+def seconds_key(row: Row, objectives: Sequence[Objective]) -> list[tuple[str, str]]:
     """What the lines of `seconds` are, with their values."""
-    p5, median = (throughput.seconds_quantile(result.receiver_bps, q) for q in (0.05, 0.5))
+    if row.figures is None:
+        return []
+    _, each = _slowest([*row.result.warmup_bps, *row.result.receiver_bps])
     keys = [
-        (f"line {way}", "goodput"),
-        ("dots", f"median {format_rate(median)}"),
-        ("dash ink", f"p5 {format_rate(p5)}"),
+        (f"line {row.direction}", "goodput" if each == 1 else f"goodput, the slowest of each {each} s"),
+        ("dots", f"median {format_rate(row.figures.median_bps)}"),
+        ("dash ink", f"p5 {format_rate(row.figures.p5_bps)}"),
     ]
-    limit = _limit(objectives, way)
-    return [*keys, ("dots limit", f"limit {format_rate(limit)}")] if limit else keys
+    if limit := _limit(objectives, row.direction):
+        keys.append(("dots limit", f"limit {format_rate(limit)}"))
+    return [*keys, ("area ink", "longest dip")] if row.figures.dip else keys
 
 
 def _limit(objectives: Sequence[Objective], way: Direction) -> float | None:
-    return next(
-        (one.limit for one in objectives if one.metric == "throughput" and one.direction is way and one.limit), None
-    )
+    asked = (one.limit for one in objectives if one.metric == "throughput" and one.direction is way and one.limit)
+    return next(asked, None)

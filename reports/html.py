@@ -46,6 +46,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "duration": units.format_duration,
         "rate": units.format_rate,
+        "signed_rate": lambda bps: f"{'−' if bps < 0 else '+'}{units.format_rate(abs(bps))}",
         "ratio": units.format_ratio,
         "count": units.format_count,
         "packet_sizes": wording.packet_sizes,

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from linkqual.model import Direction, Histogram, Measurement, Qualification, ThroughputResult
+from linkqual.model import Direction, Histogram, Link, Measurement, Qualification, ThroughputResult
 from linkqual.reports import charts_load, charts_tail, series
 from linkqual.reports.charts_tail import Curve
 from linkqual.reports.drawing import Ink
 from linkqual.reports.marks import Picture
-from linkqual.rules import hosts
+from linkqual.rules import hosts, ladder
+from linkqual.rules.ladder import Figures
 from linkqual.rules.loads import HIDES_LOSS
 from linkqual.stats import throughput
 from linkqual.stats.histogram import quantile
@@ -27,6 +28,7 @@ class Row:
     result: ThroughputResult
     judged: bool = False
     beside: str = ""  # "", "both ways at once", "bbr"
+    figures: Figures | None = None  # None without a whole second
 
     @property
     def streams(self) -> int:
@@ -57,7 +59,7 @@ class Row:
     @property
     def p5(self) -> float | None:
         """What 95 % of the seconds reach (RFC 2330)."""
-        return throughput.seconds_quantile(self.result.receiver_bps, 0.05)
+        return self.figures.p5_bps if self.figures else None
 
     @property
     def least(self) -> float:
@@ -82,18 +84,21 @@ class Row:
 
 def rows(q: Qualification) -> list[Row]:
     """By direction: few streams before many, each direction alone before both at once, other congestion controls last."""
-    found = [row for one in q.measurements for row in _rows(one)]
+    found = [row for one in q.measurements for row in _rows(q.plan.link, one)]
     return sorted(found, key=lambda row: (row.direction, row.beside == "bbr", bool(row.beside), row.streams))
 
 
-def _rows(one: Measurement) -> list[Row]:
+def _rows(link: Link, one: Measurement) -> list[Row]:
     params, control = one.step.params, one.step.params.get("congestion_control", "")
-    judged = bool(params.get("judged"))
-    if one.step.direction is Direction.ROUND_TRIP:
-        pair = ((Direction.FORWARD, one.throughput), (Direction.REVERSE, one.throughput_back))
-        return [Row(way, result, False, "both ways at once") for way, result in pair if result is not None]
-    beside = control if control in HIDES_LOSS else ""
-    return [Row(one.step.direction, one.throughput, judged, beside)] if one.throughput is not None else []
+    way, at_once = one.step.direction, one.step.direction is Direction.ROUND_TRIP
+    pair = ((Direction.FORWARD if at_once else way, one.throughput), (Direction.REVERSE, one.throughput_back))
+    figures = {figures.direction: figures for figures in ladder.of(link, one)}
+    beside = "both ways at once" if at_once else control if control in HIDES_LOSS else ""
+    return [
+        Row(there, result, bool(params.get("judged")), beside, figures.get(there))
+        for there, result in pair
+        if result is not None
+    ]
 
 
 def judged(found: Sequence[Row], way: Direction) -> Row | None:
@@ -112,9 +117,10 @@ def section(q: Qualification) -> dict[str, Any]:
     return {
         "rows": found,
         "ladder": charts_load.ladder([row for row in found if row.seconds], q.plan.objectives),
-        "seconds": {way: charts_load.seconds(chosen[way].result, way, q.plan.objectives) for way in chosen},
-        "legends": {way: charts_load.seconds_key(chosen[way].result, way, q.plan.objectives) for way in chosen},
+        "seconds": {way: charts_load.seconds(chosen[way], q.plan.objectives) for way in chosen},
+        "legends": {way: charts_load.seconds_key(chosen[way], q.plan.objectives) for way in chosen},
         "chosen": chosen,
+        "steady": [(row, row.figures) for row in chosen.values() if row.figures],
         "allowed": any(row.allowed for row in found),
         "delays": [line for row in found if (line := _loaded(row)) is not None],
         "round_trip": _round_trip(chosen, q),
