@@ -15,10 +15,12 @@ from linkqual.model import (
     Estimate,
     Fault,
     Finding,
+    FlowsResult,
     Histogram,
     Hop,
     HostFloor,
     Link,
+    LoadCount,
     LossEvent,
     MarkingResult,
     MarkingRow,
@@ -138,6 +140,22 @@ DOCUMENT = Qualification(
                 "undetermined",
                 "the reverse trace is missing",
                 ((1, None), (2, 1)),
+            ),
+        ),
+        Measurement(
+            Step("flows/forward", "flows", direction=Direction.FORWARD),
+            START,
+            1,
+            flows=FlowsResult(
+                (
+                    LoadCount(
+                        "2 flows", Direction.FORWARD, 20_000_000, 10**9, ((1500, 1),), 2, True, 1666, 2_499_000, 999_000_000,
+                        1660, 2_490_000, 998_000_000, 19_947_896.5, 6, 1, 2, 3, 0, 10**9, ((1600, 2_400_000), (60, 90_000)),
+                        ((1000, 998), (666, 662)), ((833, 830, 1_245_000), (833, 830, 1_245_000)), Histogram(1, 7, 7, 7, (7,), (1,)),
+                        (LossEvent(Direction.FORWARD, START, 5, 10, 6, 15),), "host", 0.25, 0.5,
+                    ),
+                ),
+                (40_001, 40_002),
             ),
         ),
         Measurement(
