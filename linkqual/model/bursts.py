@@ -26,10 +26,15 @@ class BurstsResult:
     transfer_ns: int = 0  # of one burst at that pace, without any round trip
     quiet_ns: int = 0  # silence after which the receiver asks for what is missing
     sent: int = 0  # bursts
+    unsent: int = (
+        0  # bursts whose packets did not all leave the sending host within the patience: no bursts of the line
+    )
     completed: int = 0
     completion: Histogram = field(default_factory=Histogram)  # first departure to confirmation of the last arrival, ns
     completions_ns: tuple[int | None, ...] = ()  # of each burst in order; None: not complete within the patience
-    held_ns: tuple[int, ...] = ()  # of each burst: by how much the sending host was behind its own pace, part of its completion
+    held_ns: tuple[
+        int, ...
+    ] = ()  # of each burst: by how much the sending host was behind its own pace, part of its completion
     base_rtt_ns: int | None = None  # smallest round trip before the load, part of every completion
     late_starts: int = 0  # bursts that began late because the one before was not complete
     packets: int = 0  # first copies, of the bursts whose arrivals are known

@@ -28,9 +28,9 @@ class BurstEnd:
         self.receive_buffer_bytes: int = self._process.ready["receive_buffer_bytes"]
         self._new: list[Rows] = []
 
-    def start(self) -> None:
-        """The sender begins with the first burst."""
-        self._process.tell({"do": "start"})
+    def start(self, period_ns: int) -> None:
+        """The sender begins with the first burst; the next one starts so much later."""
+        self._process.tell({"do": "start", "period_ns": period_ns})
 
     def look(self) -> Json:
         """How far it is (`net.bursts_sender`, `net.bursts_receiver`)."""

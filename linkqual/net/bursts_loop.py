@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 from linkqual.net import clock
 from linkqual.net.bursts_ends import BurstConfig
@@ -59,8 +60,9 @@ class Loop(ABC):
     def _obey(self) -> bool:
         for message in self.inbox.take():
             match message:
-                case {"do": "start"}:
+                case {"do": "start", "period_ns": int(period_ns)}:
                     self.told_to_start = True
+                    self.shape = replace(self.shape, period_ns=period_ns)
                 case {"do": "look"}:
                     self.outbox.put_json(ANSWER, self.look())
                 case {"do": "stop"}:

@@ -19,6 +19,7 @@ from linkqual.wire.bursts import Complete, Hello, Missing, Ready
 _GREETINGS, _GREET_NS = 20, 20_000_000
 _ENOUGH = 10  # answers to hellos, for the smallest round trip
 _GREETED_NS = NS_PER_S  # after so long a single answer will do
+_SILENCE_NS = 5 * NS_PER_S  # a receiver of which nothing is heard any more is sent nothing more
 _TICK_NS = 20_000_000
 _STRIDE = 8  # at most so many of them by one flow
 _REST_NS = 250_000  # packets due within it leave together, with the last of them
@@ -59,7 +60,7 @@ class _Sender(Loop):
             heard = self.wait(_TICK_NS // 4 if self._answers or not self._hellos else _TICK_NS)
         else:
             taken = None
-            if self._packets < self.config.max_packets:
+            if not self._halted:
                 taken = self._sending.departures(now, min(ROWS, self.config.max_packets - self._packets))
             if taken is not None:
                 self._packets += self._mouth.send(taken)
@@ -90,7 +91,13 @@ class _Sender(Loop):
 
     @property
     def _over(self) -> bool:
-        return self._sending is not None and (self._sending.done or self._packets >= self.config.max_packets)
+        return self._sending is not None and (self._sending.done or self._halted)
+
+    @property
+    def _halted(self) -> bool:
+        """Whether nothing more may leave: a cap, or nobody hears it."""
+        silence_ns = _SILENCE_NS + self.shape.transfer_ns + self.shape.period_ns
+        return self._packets >= self.config.max_packets or monotonic_ns() - self._heard_ns > silence_ns
 
     def _greet(self, now: int) -> None:
         due = not self._hellos or now - self._hellos[-1] >= _GREET_NS

@@ -28,7 +28,7 @@ from linkqual.rules import whole, words
 from linkqual.rules.proportion import Reason, Sample, allowed_share, more_trials, rule, sample_of
 from linkqual.stats import bursts
 from linkqual.stats.tally import tally
-from linkqual.units import format_count, format_duration, format_ratio, format_value
+from linkqual.units import format_count, format_duration, format_rate, format_ratio, format_value
 
 _AGAIN = "measure again when both hosts are quiet, or from faster ones"
 _CROWDED = 2.0  # times its even share: so many of the losses in one part of the burst are worth a word
@@ -70,6 +70,13 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
             missing = result.sent - result.completed
             said = f"{direction}: {format_count(missing)} of {_of(result)} were not complete within the patience, and count as later than any"
             yield Note("bursts", said, "warn")
+        if result.unsent:
+            host = "near" if direction is Direction.FORWARD else "far"
+            said = (
+                f"{direction}: {format_count(result.unsent)} bursts did not leave the {host} host in time and count nowhere: "
+                f"it was too busy to send {format_rate(result.pace_bps)}"
+            )
+            yield Note("host", said, "warn")
         yield from _places(direction, result)
 
 

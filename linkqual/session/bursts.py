@@ -22,6 +22,7 @@ SENT = np.dtype(
         ("held_ns", "<i8"),  # by how much its last first copy left later than the pace wanted
         ("repeats", "<i8"),
         ("late", "<i8"),  # 1: it began late, the one before was not complete
+        ("first", "<i8"),  # first copies that left
     ]
 )
 

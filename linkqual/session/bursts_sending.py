@@ -32,7 +32,7 @@ class Departures(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """A burst under way. `left_ns`: when each packet left last, 0: not yet."""
+    """A burst under way. `start_ns`: its first departure. `left_ns`: when each packet left last, 0: not yet."""
 
     burst: int
     start_ns: int
@@ -59,7 +59,7 @@ class Sending:
         self._due_ns = now_ns  # start of the next burst
         self._blocked = False  # it is due, and the one before is not complete
         self._pace_ns = float(now_ns)  # before this nothing leaves
-        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._rows: list[tuple[int, ...]] = []
 
     @property
     def done(self) -> bool:
@@ -91,6 +91,8 @@ class Sending:
             if not fresh:
                 return None
             one = fresh[0]
+            if not one.unsent:
+                one.start_ns = now_ns  # it may have waited for those before it
             indices = np.arange(one.unsent, min(one.unsent + most, self.shape.packets))
             one.unsent += len(indices)
         one.left_ns[indices] = now_ns
@@ -191,4 +193,4 @@ class Sending:
             self._settle(one, INCOMPLETE)
 
     def _settle(self, one: _Open, completion_ns: int) -> None:
-        self._rows.append((one.burst, completion_ns, one.held_ns, one.repeated, int(one.late)))
+        self._rows.append((one.burst, completion_ns, one.held_ns, one.repeated, int(one.late), one.unsent))

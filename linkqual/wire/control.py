@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from linkqual.errors import WireError
 from linkqual.model import Json
+from linkqual.wire.bursts import MAX_PACKETS, SMALLEST_BYTES
 
 PROTOCOLS = (1,)  # versions spoken here, best last
 DEFAULT_PORT = 4862
@@ -163,6 +164,22 @@ REQUESTS: dict[str, dict[str, Argument]] = {
     "load.result": {"session": Text(64)},
     "load.arrivals": {"session": Text(64), "first": Integer(0, MAX_SEQ), "count": Integer(1, 100_000)},
     "load.close": {"session": Text(64)},
+    "bursts.open": {
+        "direction": Choice(("forward", "reverse")),
+        "bursts": Integer(1, 2**31),
+        "packets": Integer(1, MAX_PACKETS),  # of one burst
+        "packet_bytes": Integer(SMALLEST_BYTES, 9188),  # UDP payload
+        "flows": Integer(1, 256),
+        "gap_ns": Number(0.01, 10**12),
+        "period_ns": Integer(1, 3600 * 10**9),
+        "quiet_ns": Integer(1000, 10**9),
+        "patience_ns": Integer(1_000_000, 3600 * 10**9),
+        "overlap": Truth(),
+        "most_repeats": Integer(0, MAX_SEQ),
+    },
+    "bursts.start": {"session": Text(64), "period_ns": Integer(1, 3600 * 10**9)},
+    "bursts.look": {"session": Text(64)},
+    "bursts.close": {"session": Text(64)},
     "trace": {
         "source_port": Integer(1, 65535),
         "destination_port": Integer(1, 65535),
