@@ -23,7 +23,7 @@ import numpy as np
 from linkqual.errors import LinkqualError
 from linkqual.model import EndConditions, Fault, Histogram, StampResult, Step
 from linkqual.net.clock import utc_ns
-from linkqual.net.sender import Sender, SenderConfig
+from linkqual.net.sender import Sender
 from linkqual.probes.backlog import Backlog
 from linkqual.probes.bench import Bench, fault_of
 from linkqual.probes.stamp import near_conditions
@@ -44,7 +44,6 @@ DRAIN_NS = NS_PER_S // 2  # after a load, before packets count as idle again
 SILENCE_NS, ALIVE_S = NS_PER_S, 2.0  # with the packets still in flight: a cut line is told within five seconds
 MARGIN_S = 30  # for what comes before and after the load
 TICK_S = 0.02
-GRACE_NS = NS_PER_S // 4  # for the far end's stamp of a reply, which the next reply brings
 _NEVER_NS = 2**62
 _NONE = Fault("no-agent", "delay and loss under load need our agent at the far end", "start `linkqual agent` there")
 
@@ -56,6 +55,7 @@ class _Span:
     begins_ns: int
     counts_ns: int
     ends_ns: int
+    over_ns: int = _NEVER_NS  # the load has ended, and what it left in queues begins to drain
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,10 +65,6 @@ class _Marked(AgentStream):
     added: Added
     spans: list[_Span] = field(default_factory=list)
     every: bool = True  # nothing was marked: every packet counts
-
-    def settings(self) -> SenderConfig:
-        """See Stream."""
-        return replace(AgentStream.settings(self), grace_ns=GRACE_NS)
 
     def count(self, rows: Records) -> None:
         """See Stream."""
@@ -84,7 +80,7 @@ class _Marked(AgentStream):
         self.added.loaded(rows[busy])
         AgentStream.count(self, rows[busy])
         if spans:
-            self.added.after(rows[left >= spans[-1].ends_ns + DRAIN_NS])
+            self.added.after(rows[left >= spans[-1].over_ns + DRAIN_NS])
 
 
 class Beside:
@@ -113,7 +109,8 @@ class Beside:
         try:
             yield
         finally:
-            span.ends_ns = max(span.counts_ns, min(span.ends_ns, utc_ns()))
+            span.over_ns = utc_ns()
+            span.ends_ns = max(span.counts_ns, min(span.ends_ns, span.over_ns))
 
     def result(self) -> StampResult | None:
         """Packets under load; None before the end, without a stream, or when none left under load."""

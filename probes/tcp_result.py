@@ -96,7 +96,9 @@ class Load:
     def notes(self) -> tuple[str, ...]:
         """What results of the versions in use cannot be trusted in, in one sentence each."""
         reports = (report for block in self.blocks for report in (block.near, block.far) if report is not None)
-        known = {one.version: iperf3_output.known_wrong(one.version) for one in reports}
+        known = {
+            one.version: [what.partition(": ")[2] for what in iperf3_output.known_wrong(one.version)] for one in reports
+        }
         return tuple(
             f"iperf3 {version} has known faults: {'; '.join(said)}" for version, said in sorted(known.items()) if said
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -26,6 +26,8 @@ from linkqual.model import (
     Verdict,
 )
 from linkqual.records import ABSENT, Fate, Records, Stamp, empty_records
+from linkqual.rules.loaded import STREAM, on_stream
+from linkqual.stats.added import Added
 from linkqual.stats.summary import Summarizer
 
 MS = 1_000_000
@@ -115,6 +117,24 @@ def stamp(made: Summary, rate: float = 100.0, conditions: Conditions | None = No
 def goodput(direction: Direction, bps: Sequence[float], streams: int = 16, **more: object) -> Measurement:
     step = Step(f"throughput/{direction}/{streams}", "throughput", direction=direction)
     return Measurement(step, START, 0, throughput=ThroughputResult(streams, tuple(bps), **more))  # type: ignore[arg-type]
+
+
+def under_load(
+    direction: Direction, bps: Sequence[float], idle: Truth, loaded: Truth, objectives: Sequence[Objective] = (), streams: int = 16,
+    conditions: Conditions | None = None, **more: object,
+) -> Measurement:  # fmt: skip
+    """A judged load with a stream beside it: what packets met before it began, and while it ran."""
+    based = tuple(on_stream(each) for each in objectives if each.metric in STREAM)
+    before, during = records(idle), records(loaded)
+    added = Added(objectives)
+    added.before(before)
+    added.loaded(during)
+    beside = StampResult(summary(during, based), loaded.rate, 64, 2 * 10**9, stopped_by="fixed length")
+    found = goodput(
+        direction, bps, streams, beside=beside, added=added.data(), idle_round_trip=added.idle_round_trip(), **more
+    )
+    step = replace(found.step, params={"streams": streams, "judged": True, "congestion_control": "cubic"})
+    return replace(found, step=step, conditions=conditions or Conditions(same_clock=True))
 
 
 def steady(mean: float, seconds: int, seed: int = 1, ripple: float = 0.001) -> list[float]:

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from linkqual import rules
-from linkqual.model import Outcome, Verdict
+from linkqual.model import Measurement, Outcome, Plan, Verdict
 
 from .streams import (
     FORWARD,
     MS,
     REVERSE,
     Truth,
-    goodput,
     number_arrivals,
     one,
     plan_of,
@@ -25,9 +24,17 @@ from .streams import (
     stamp,
     steady,
     summary,
+    under_load,
 )
 
 N = 200_000
+
+
+def loaded(p50: float, plan: Plan) -> list[Measurement]:
+    """Both directions, which no load makes slower."""
+    even = ((0, (p50 - 0.1) / 2 * MS), (1, (p50 + 0.1) / 2 * MS))
+    beside = Truth(500, 500, even, even), Truth(5_000, 500, even, even)
+    return [under_load(way, steady(1e9, 60), *beside, plan.objectives, streams=4) for way in (FORWARD, REVERSE)]
 
 
 @cache
@@ -48,7 +55,7 @@ def line(p50: float, p99: float, p999: float, profile: str = "inference", lost: 
         rows[name][gone] = -(2**63)
     rows["fate"][gone] = 1
     plan = plan_of(profile)
-    loads = [goodput(way, steady(1e9, 60), streams=4) for way in (FORWARD, REVERSE)]
+    loads = loaded(p50, plan)
     return rules.judge(plan, (stamp(summary(number_arrivals(rows), plan.objectives), rate), *loads))
 
 
@@ -100,6 +107,6 @@ def test_an_advisory_limit_never_turns_it_red_and_a_required_one_does() -> None:
     verdict = line(4.1, 4.8, 22)
     objectives = tuple(replace(found.objective, required=True) for found in verdict.findings)
     plan = replace(plan_of("inference"), objectives=objectives)
-    loads = [goodput(way, steady(1e9, 60), streams=4) for way in (FORWARD, REVERSE)]
+    loads = loaded(4.1, plan)
     made = summary(records(Truth(N, 5000, ((0, 2 * MS), (0.99, 2.3 * MS), (0.998, 20 * MS), (1, 21 * MS)))), objectives)
     assert rules.judge(plan, (stamp(made, 5000), *loads)).outcome is Outcome.FAIL
