@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from linkqual.model import ThroughputResult
 from linkqual.rules import loads
 from linkqual.rules.why import window
-from linkqual.rules.why.facts import Facts
+from linkqual.rules.why.facts import MANY, Facts
 from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
 from linkqual.session import flow_sharing
 from linkqual.session.flow_sharing import Sharing
@@ -174,8 +174,14 @@ def _growth(facts: Facts) -> list[Reading] | None:
     said = f"each flow gets at most about {format_rate(alone)} (goodput), however many there are"
     fit = Fit.POSSIBLE if doubt else Fit.FITS
     cap = Reading("per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), _tcp_lines(facts.ladder), "", LOOK)
-    alike = "members of a bundle would look like this where streams have one for themselves, and no UDP flows were sent"
+    alike = f"members of a bundle would look like this where streams have one for themselves, and {_udp_words(facts)}"
     return [cap, Reading("hashing", fit, alike, _tcp_lines(facts.ladder), "", LOOK)]
+
+
+def _udp_words(facts: Facts) -> str:
+    """Why UDP flows did not tell it."""
+    sent = [one for one in facts.counts if one.flows >= MANY]
+    return f"UDP did not tell: {facts.sharing.because}" if sent else "no UDP flows were sent"
 
 
 def _held_steadily(result: ThroughputResult) -> bool:

@@ -89,7 +89,7 @@ def _none(direction: Direction, short: str, subject: str, readings: Sequence[Rea
         confidence, because = "low", f"not looked for: {', '.join(dict.fromkeys(one.cause for one in open_))}"
     else:
         confidence, because = "medium", "every cause known here was looked for"
-    decide = next((one.decide for one in open_ if one.decide), "")
+    decide = "; ".join(dict.fromkeys(one.decide for one in open_ if one.decide))
     decide = decide or "measure again for longer and at another hour, and ask the carrier with these figures at hand"
     said = f"{short}: none of the causes looked for explains it"
     return Diagnosis(direction, "none", confidence, said, (), _against(readings), decide, because, subject)
