@@ -122,6 +122,8 @@ def test_caps_bound_rate_and_bytes_and_say_so() -> None:
     caps.used(9_000)
     assert caps.allow(asked) == (None, True)
     assert Caps().allow(asked) == (asked, False)
+    phase, less = Caps(max_bytes=4 * 1500 - 1).allow(Phase("a", 0, packets=4))
+    assert (phase and phase.packets, less) == (3, True)
 
 
 # ---- what arrives
