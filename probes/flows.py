@@ -23,7 +23,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
     """Phase after phase; it ends where one flow carries the whole load. What was counted is kept when a fault ends it."""
     started_ns, clock = time.time_ns(), time.monotonic_ns()
     counts: list[LoadCount] = []
-    conditions, ports, fault = Conditions(), (), None
+    ports: tuple[int, ...] = ()
+    conditions, fault = Conditions(), None
     try:
         with loading.opened(
             bench,

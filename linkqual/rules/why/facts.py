@@ -200,7 +200,7 @@ def _idle(measurements: Sequence[Measurement], direction: Direction) -> Idle | N
 def _trains(measurements: Sequence[Measurement], direction: Direction) -> TrainsResult | None:
     found = [one.trains for one in measurements if one.trains is not None and one.trains.direction is direction]
     told = [one for one in found if one.kind != "unknown"]
-    return (told or found or [None])[-1]
+    return told[-1] if told else found[-1] if found else None
 
 
 def _counts(measurements: Sequence[Measurement], direction: Direction) -> tuple[LoadCount, ...]:

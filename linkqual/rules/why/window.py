@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linkqual.rules.why.facts import Facts
-from linkqual.rules.why.reading import Fit, Reading, refuted, unseen
+from linkqual.rules.why.reading import Fit, Lines, Reading, refuted, unseen
 from linkqual.stats.throughput import bdp_bytes, window_limit
 from linkqual.units import format_duration, format_rate, format_ratio, format_size
 
@@ -42,7 +42,7 @@ def readings(facts: Facts) -> list[Reading]:
                 f"{format_size(flight)} in flight are more than the {format_size(window)} the receiver was seen to offer",
             )
         ]
-    evidence = (
+    evidence: Lines = (
         (
             "window",
             f"the receiver offers {format_size(window)} at most, and {format_size(flight)} ({format_ratio(used)}) were in flight",
