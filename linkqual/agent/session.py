@@ -11,6 +11,7 @@
 | `iperf3.open` | `port` (to name it in the other one), `address`; one for each direction at most |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
 | `load.*` | see `agent.load` |
+| `bursts.*` | see `agent.bursts` |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
 | `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
 | `bye` | nothing left here; the connection ends |
@@ -29,6 +30,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from linkqual.agent.bursts import Bursts
 from linkqual.agent.config import AgentConfig
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
 from linkqual.agent.load import Loads
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 TARGET_S = 60
 KEY_OCTETS = 32
+MOST_REFLECTORS = 16  # at once: a stream beside each service of a line
 
 
 class Session:
@@ -56,11 +59,15 @@ class Session:
         self.id = secrets.token_hex(8)
         self.near, self.here = near, here
         self._config, self._family, self._log = config, family, log
-        self._reflector: Reflector | None = None
-        self._reflector_id = ""
+        self._reflectors: dict[str, Reflector] = {}  # by the name the near end knows them under
+        self._promised: dict[str, int] = {}  # bytes each of them may take in, and give back
         self._iperf3 = Iperf3Servers(here, config.iperf3_ports)
         self._loads = Loads(self._for_loads())
-        self._families = {"load": self._loads}  # requests that a module of their own serves
+        self._bursts = Bursts(self._for_loads())
+        self._families: dict[str, Loads | Bursts] = {  # requests that a module of their own serves
+            "load": self._loads,
+            "bursts": self._bursts,
+        }
         self._target: Target | None = None
         self._drops: Sampler | None = None
         self._moved_bytes = 0
@@ -105,12 +112,12 @@ class Session:
         self._closed = True
         if self._working:
             await asyncio.wait(set(self._working))
-        reflector, self._reflector = self._reflector, None
+        reflectors, self._reflectors = self._reflectors, {}
         sampler, self._drops = self._drops, None
         ending: list[Awaitable[object]] = [self._iperf3.close_all()]
         ending += [self._run(sampler.close)] if sampler is not None else []
-        ending += [self._run(reflector.close)] if reflector is not None else []
-        ending += [self._close_target(), self._loads.close_all()]
+        ending += [self._run(reflector.close) for reflector in reflectors.values()]
+        ending += [self._close_target(), self._loads.close_all(), self._bursts.close_all()]
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log(f"what was started does not end: {outcome}")
@@ -139,7 +146,7 @@ class Session:
     async def _calibrate(self) -> dict[str, Json]:
         from linkqual import calibration
 
-        if self._calibrated or self._reflector is not None:
+        if self._calibrated or self._reflectors:
             raise PeerError(
                 "this session has measured its host already, or is measuring a line", "ask first and once", "state"
             )
@@ -162,15 +169,17 @@ class Session:
         from linkqual.net import clock_state
         from linkqual.net.reflector import Reflector, ReflectorConfig, of_clock
 
-        if self._reflector is not None:
-            raise PeerError("this session has a reflector already", "close it first", "state")
+        if len(self._reflectors) >= MOST_REFLECTORS:
+            raise PeerError(f"this session has {MOST_REFLECTORS} reflectors already", "close one first", "state")
         caps = self._config.caps
         caps.allow("max_pps", rate_pps, "packets a second")
         caps.allow("max_seconds", round(seconds), "seconds")
         most = math.ceil(rate_pps * seconds)
         expected = min(packets or most, most)  # what bounds the reflector's memory must follow from the caps
-        left = self._bytes_left()
-        ssid = secrets.randbelow(0xFFFF) + 1
+        most_packets = 2 * expected + 1000  # copies the line makes are answered too
+        left = self._bytes_left() - 2 * sum(self._promised.values())
+        promised = max(0, min(left // 2, most_packets * packet_bytes))  # as many go back
+        session, ssid = secrets.token_hex(8), secrets.randbelow(0xFFFF) + 1
         key = secrets.token_hex(KEY_OCTETS) if authenticated else ""
         port = self._free_reflector_port()
 
@@ -182,8 +191,8 @@ class Session:
                 port=port,
                 max_pps=caps.max_pps,  # not what was asked: a sender catching up after a stall must not lose packets here
                 max_seconds=math.ceil(seconds),
-                max_packets=2 * expected + 1000,  # copies the line makes are answered too
-                max_bytes=left // 2,  # as many go back
+                max_packets=most_packets,
+                max_bytes=promised,
                 longest_packet=packet_bytes,
                 key=key,
                 stateless=stateless,
@@ -193,14 +202,14 @@ class Session:
             )
             if receive_buffer_bytes is not None:
                 config = replace(config, receive_buffer_bytes=receive_buffer_bytes)
-            self._reflector = Reflector.start(config)
+            self._reflectors[session] = Reflector.start(config)
+            self._promised[session] = promised
 
         await self._run(start)
-        self._reflector_id = secrets.token_hex(8)
-        self._may_run("reflector", seconds)
+        self._may_run(f"reflector {session}", seconds)
         self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
-        buffer = self._opened(self._reflector_id).receive_buffer_bytes
-        opened = {"session": self._reflector_id, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
+        buffer = self._opened(session).receive_buffer_bytes
+        opened = {"session": session, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
         return opened | {"key": key} if authenticated else opened
 
     async def _stamp_counters(self, session: str) -> dict[str, Json]:
@@ -214,8 +223,9 @@ class Session:
         return {"arrived": bytes_text(bitmap)}
 
     async def _stamp_close(self, session: str) -> dict[str, Json]:
-        reflector, self._reflector = self._opened(session), None
-        self._until.pop("reflector", None)
+        reflector = self._opened(session)
+        del self._reflectors[session], self._promised[session]
+        self._until.pop(f"reflector {session}", None)
         self._log("reflector closed")
         final: dict[str, Json] = await self._run(reflector.stop)
         self._moved_bytes += 2 * int(final["counters"]["received_bytes"])
@@ -316,9 +326,9 @@ class Session:
         return await asyncio.shield(future)
 
     def _opened(self, session: str) -> Reflector:
-        if self._reflector is None or session != self._reflector_id:
+        if session not in self._reflectors:
             raise PeerError("this session has no such reflector", "open one first", "state")
-        return self._reflector
+        return self._reflectors[session]
 
     def _bytes_left(self) -> int:
         """What this session may still move, of probes and iperf3 tests together. PeerError when that is nothing."""

@@ -65,11 +65,13 @@ def test_a_reflector_lives_as_long_as_the_session_says(agent: Any) -> None:
         assert control.call("stamp.counters", session=opened["session"])["counters"]["answered"] == 0
         bitmap = text_bytes(control.call("stamp.arrived", session=opened["session"], first=0, count=9)["arrived"])
         assert bitmap == b"\0\0"
-        assert refused(control, "stamp.open", **STAMP).kind == "state"
+        beside = control.call("stamp.open", **STAMP)  # of another service of the line
+        assert (beside["session"], beside["port"]) != (opened["session"], opened["port"])
         assert refused(control, "stamp.counters", session="another").kind == "state"
         closed = control.call("stamp.close", session=opened["session"])
         assert closed["stamps"] == []
         assert not taken(opened["port"], socket.SOCK_DGRAM)
+        assert control.call("stamp.counters", session=beside["session"])["counters"]["answered"] == 0
         assert refused(control, "stamp.close", session=opened["session"]).kind == "state"
 
 
