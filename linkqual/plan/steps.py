@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ class Builder:
 
     def build(self, probe: str, settings: dict[str, Json]) -> _Built:
         """Steps and reasons of one probe."""
-        builders = {
+        builders: dict[str, Callable[[dict[str, Json]], _Built]] = {
             "path": self._path,
             "marking": self._marking,
             "ping": self._ping,
