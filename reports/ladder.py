@@ -122,7 +122,7 @@ def section(q: Qualification) -> dict[str, Any]:
         "chosen": chosen,
         "steady": [(row, row.figures) for row in chosen.values() if row.figures],
         "allowed": any(row.allowed for row in found),
-        "delays": [line for row in found if (line := _loaded(row)) is not None],
+        "delays": [line for row in found if (line := loaded(row)) is not None],
         "round_trip": _round_trip(chosen, q),
         "added": _added(chosen, q),
         "unmeasured": failed,
@@ -144,7 +144,8 @@ class LoadedRow:
     lost: int  # in the direction of the load
 
 
-def _loaded(row: Row) -> LoadedRow | None:
+def loaded(row: Row) -> LoadedRow | None:
+    """None where no probe stream ran beside it."""
     beside, added = row.result.beside, row.result.added.get(str(row.direction))
     if beside is None or not beside.summary.sent:
         return None

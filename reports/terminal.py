@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
-from linkqual.reports import accounts, markings, timekeeping, wording
+from linkqual.reports import accounts, brief, markings, timekeeping, wording
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.units import format_count, format_duration
@@ -62,7 +62,8 @@ def render(
     style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
     blocks = [
         *(_head(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)], _accounts(q, style)),
-        *(_markings(q, style), _sentences(q, style), _notes(q, style), _banner(q, style)),
+        *(_markings(q, style), _headed(brief.loads(q), style), _sentences(q, style)),
+        *(_headed(brief.causes(q), style), _notes(q, style), _banner(q, style)),
     ]
     if report:
         blocks.append([f"report   {style.text(report)}"])
@@ -217,6 +218,18 @@ def _markings(q: Qualification, style: _Style) -> list[str]:
         return []
     first, *others = [(" " * gap).join(map(pad, row, sizes)).rstrip() for row in rows]
     return [style.paint(first, "2"), *others, style.paint(style.text(markings.LEGEND), "2")]
+
+
+def _headed(lines: list[tuple[str, str]], style: _Style) -> list[str]:
+    """A word in front of each, the text beside it."""
+    found: list[str] = []
+    heads = [style.text(head) for head, _ in lines]
+    size = max(map(cell_len, heads), default=0)
+    for head, (_, text) in zip(heads, lines, strict=True):
+        first = f"{pad(head, size)}  "
+        wrapped = wrap(style.text(text), style.width, first, " " * (size + 2))
+        found += _painted(wrapped, first, "1", style)
+    return found
 
 
 # ---- sentences

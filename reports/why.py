@@ -192,6 +192,16 @@ def _flows_row(count: LoadCount) -> FlowsRow:
     return FlowsRow(count.flows, load_rates.offered_bps(count), carried, min(rates), max(rates), lost, count.host_lost)
 
 
+def flow_words(q: Qualification) -> list[tuple[Direction, str]]:
+    """What the flows of each direction say, in one sentence, without a picture."""
+    found = [one.flows for one in q.measurements if one.flows is not None]
+    ways = [(way, one) for one in found for way in dict.fromkeys(count.direction for count in one.counts)]
+    return [
+        (way, sharing_words(flow_sharing.read([count for count in one.counts if count.direction is way])))
+        for way, one in ways
+    ]
+
+
 def sharing_words(shared: Sharing) -> str:
     """What the flows say, in one sentence."""
     rate = format_rate(shared.bps) if shared.bps else ""
@@ -201,7 +211,7 @@ def sharing_words(shared: Sharing) -> str:
         "cap": f"each flow is held to {rate}, and more flows carry more",
         "members": f"flows fare differently, as on members of {rate} each{_members(shared)}",
     }.get(shared.kind, "the flows say nothing certain")
-    return f"{said}: {shared.because}" if shared.because else said
+    return f"{said}: {shared.because}" if shared.because and shared.kind not in ("whole", "line") else said
 
 
 def _members(shared: Sharing) -> str:

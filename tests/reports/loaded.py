@@ -128,7 +128,32 @@ def bursts_of(way: Direction) -> m.BurstsResult:
         each = (*each[:400], None, *each[401:])
     positions = tuple(int(60 * at**2 / 400) if forward else 0 for at in range(20))
     lost = sum(positions)
-    return m.BurstsResult(way, "sync", 600_000, 20 * MS, 8, 1500, "given: 600 kB each 20 ms over 8 flows", 970_000_000, 5 * MS, 2 * MS, 1000, 999 if forward else 1000, histogram(values), each, (0,) * 1000, 11 * MS, 12 if forward else 0, 410_000, lost, 0, (0,) * 1000, 20, positions, lost, "count")  # fmt: skip
+    return m.BurstsResult(
+        way,
+        "sync",
+        burst_bytes=600_000,
+        period_ns=20 * MS,
+        flows=8,
+        packet_bytes=1500,
+        source="given",
+        pace_bps=970_000_000,
+        transfer_ns=5 * MS,
+        quiet_ns=2 * MS,
+        sent=1000,
+        completed=999 if forward else 1000,
+        completion=histogram(values),
+        completions_ns=each,
+        held_ns=(0,) * 1000,
+        base_rtt_ns=11 * MS,
+        late_starts=12 if forward else 0,
+        packets=410_000,
+        lost=lost,
+        lost_by_burst=(0,) * 1000,
+        positions=20,
+        lost_by_position=positions,
+        repaired=lost,
+        stopped_by="count",
+    )
 
 
 def bursts() -> m.Measurement:
