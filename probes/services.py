@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from linkqual.errors import LinkqualError
-from linkqual.model import Conditions, EndConditions, Fault, Measurement, ServicesResult, ServiceStep, Step
+from linkqual.model import Conditions, Direction, EndConditions, Fault, Measurement, ServicesResult, ServiceStep, Step
 from linkqual.plan.services import Round, rounds_of
 from linkqual.probes import beside, loading
 from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
@@ -29,13 +29,18 @@ _NO_AGENT = Fault("no-agent", "services are tested against our agent at the far 
 _CUT = Fault("interrupted", "the test of the services was interrupted; the steps measured until then are kept")
 
 
+_Key = tuple[str, Direction]
+
+
 @dataclass(slots=True)
 class _Test:
-    """A step under way."""
+    """A step under way. `loads`: open now, by service and direction; a service keeps its sockets from step to step."""
 
     step: Step
     bench: Bench
+    rounds: list[Round]
     taken: list[ServiceStep] = field(default_factory=list)
+    loads: dict[_Key, tuple[ExitStack, Loading]] = field(default_factory=dict)
     near: EndConditions = field(default_factory=EndConditions)
     far: EndConditions = field(default_factory=EndConditions)
     fault: Fault | None = None
@@ -44,22 +49,28 @@ class _Test:
 def measure(step: Step, bench: Bench) -> Measurement:
     """Every round of the plan until one cannot be carried out; never raises for what line or peer do."""
     started, clock = time.time_ns(), time.monotonic_ns()
-    test = _Test(step, bench, fault=_NO_AGENT if bench.control is None else None)
-    rounds = rounds_of(step)
-    for number, together in enumerate(rounds, 1):
-        if test.fault is not None:
-            break
-        _round(test, together, f"{number} of {len(rounds)}: {_title(together)}")
-        loaded_ns = max(rung.duration_ns for rung in together)
-        if test.fault is None and number < len(rounds) and not rest(bench, loaded_ns, duty_of(step)):
-            test.fault = _CUT if bench.interrupted() else _gone(bench)
-    named = {rung.service for together in rounds for rung in together}
+    test = _Test(step, bench, rounds_of(step), fault=_NO_AGENT if bench.control is None else None)
+    try:
+        _rounds(test)
+    finally:
+        _keep_open(test, set())
+    named = {rung.service for together in test.rounds for rung in together}
     services = tuple(one for one in services_of(bench.link) if one.name in named)
     result = ServicesResult(services, tuple(test.taken)) if test.taken else None
     conditions = Conditions(near=test.near, far=test.far)
     return Measurement(
         step, started, time.monotonic_ns() - clock, services=result, fault=test.fault, conditions=conditions
     )
+
+
+def _rounds(test: _Test) -> None:
+    for number, together in enumerate(test.rounds, 1):
+        if test.fault is not None:
+            return
+        _round(test, together, f"{number} of {len(test.rounds)}: {_title(together)}")
+        loaded_ns = max(rung.duration_ns for rung in together)
+        if test.fault is None and number < len(test.rounds) and not rest(test.bench, loaded_ns, duty_of(test.step)):
+            test.fault = _CUT if test.bench.interrupted() else _gone(test.bench)
 
 
 def _title(together: Round) -> str:
@@ -80,13 +91,14 @@ def _gone(bench: Bench) -> Fault:
 
 def _round(test: _Test, together: Round, title: str) -> None:
     """Open everything, load, keep what came of each load; the first fault of a load is the step's."""
-    bench, streams, loads = test.bench, {}, []
+    streams: dict[str, Beside] = {}
     try:
         with ExitStack() as stack:
+            _keep_open(test, {_key(rung) for rung in together})
+            loads = [_load(test, rung) for rung in together]
             for rung in together:
                 if rung.service not in streams:
                     streams[rung.service] = stack.enter_context(_stream(test, rung))
-            loads = [stack.enter_context(_load(bench, rung)) for rung in together]
             carried = _carry_out(test, together, loads, list(streams.values()), title)
     except LinkqualError as error:
         test.fault = fault_of(error)
@@ -97,8 +109,29 @@ def _round(test: _Test, together: Round, title: str) -> None:
         test.fault = test.fault or loaded.fault
         if stream is not None:
             test.near, test.far = added(test.near, stream.near), added(test.far, stream.far)
-    for load in loads:
+
+
+def _keep_open(test: _Test, keys: set[_Key]) -> None:
+    """Close what these do not need; what its sockets saw is told then."""
+    for key in [key for key in test.loads if key not in keys]:
+        stack, load = test.loads.pop(key)
+        stack.close()
         test.near, test.far = added(test.near, _not_its_socket(load.near)), added(test.far, _not_its_socket(load.far))
+
+
+def _key(rung: Rung) -> _Key:
+    return rung.service, rung.direction
+
+
+def _load(test: _Test, rung: Rung) -> Loading:
+    key = _key(rung)
+    if key not in test.loads:
+        stack = ExitStack()
+        load = stack.enter_context(
+            loading.opened(test.bench, rung.direction, longest=rung.phase.longest, dscp=rung.dscp)
+        )
+        test.loads[key] = stack, load
+    return test.loads[key][1]
 
 
 def _stream(test: _Test, rung: Rung) -> contextlib.AbstractContextManager[Beside]:
@@ -106,10 +139,6 @@ def _stream(test: _Test, rung: Rung) -> contextlib.AbstractContextManager[Beside
     return beside.running(
         test.bench, test.step, rate_pps=of.rate_pps, packet_bytes=of.payload_bytes, dscp=rung.dscp, idle_ns=IDLE_NS
     )
-
-
-def _load(bench: Bench, rung: Rung) -> contextlib.AbstractContextManager[Loading]:
-    return loading.opened(bench, rung.direction, longest=rung.phase.longest, dscp=rung.dscp)
 
 
 def _carry_out(test: _Test, together: Round, loads: list[Loading], streams: list[Beside], title: str) -> list[Loaded]:

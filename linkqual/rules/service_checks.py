@@ -133,10 +133,16 @@ def loss(objective: Objective, load: Load, limit: float | None, family: int) -> 
     longest = longest_event(as_loss, 0)
     events = sum(math.ceil(one.packets / longest) for one in count.loss_events)
     events = min(max(events, 1 if count.lost else 0), count.lost)
-    doubt = load.host_lost
+    behind = count.short == "host"  # what it held up may have left in lumps, and those are lost by its own doing
+    doubt = count.lost if behind else load.host_lost
+    where = (
+        "may be the sending host's own doing, which fell behind its schedule"
+        if behind
+        else "may have been dropped inside a host"
+    )
     sample = Sample(
         count.sent, count.lost, events, limit or 0.5, objective.confidence, family, objective.assumed_burst, doubt,
-        suspicion=f"{format_count(doubt)} may have been dropped inside a host, which had no room", remedy=_ROOM,
+        suspicion=f"{format_count(doubt)} {where}", remedy=_FASTER if behind else _ROOM,
     )  # fmt: skip
     made = Estimate(
         sample.ratio,

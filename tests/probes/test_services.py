@@ -138,8 +138,8 @@ def test_every_service_is_stepped_and_all_are_loaded_together(on: Callable[[Line
     }
     assert line.marks == {26, 46}
     assert results[0].conditions.near.drops == {
-        "softnet_dropped": 7
-    }  # once for each load; the load's own socket is told there
+        "softnet_dropped": 2
+    }  # once for each service; what the socket of a load dropped is told with it
 
 
 def test_both_directions_at_once_when_asked(on: Callable[[Line], Bench]) -> None:

@@ -43,9 +43,9 @@ def test_a_sender_that_cannot_begin_leaves_no_reflector_behind(far_end: Any) -> 
 
 @pytest.mark.loopback
 def test_an_end_that_left_no_word_is_not_said_to_have_stamped_in_its_kernel(far_end: Any) -> None:
-    near = stamp._near_conditions({"ended_by": "died", "sent": 7})
+    near = stamp.near_conditions({"ended_by": "died", "sent": 7})
     assert (near.stamps, near.drops) == ({}, {})
-    assert stamp._near_conditions({"t1_source": "user"}).stamps == {"T1": "user"}
+    assert stamp.near_conditions({"t1_source": "user"}).stamps == {"T1": "user"}
     stream = AgentStream(**Stream.common(STEP, far_end.bench()), control=far_end.control, opened={})
     assert stream.far_conditions({}, {}).stamps == {}
     said = stream.far_conditions({"counters": {"answered": 10, "unstamped": 10, "socket_drops": 3}}, {})

@@ -174,11 +174,15 @@ def test_every_load_has_to_keep_it_and_all_share_the_error_of_a_fail() -> None:
     assert find("frame_loss_ratio", one, *[load("cir", 50)] * 30, service=near).outcome is Outcome.INCONCLUSIVE
 
 
-def test_frames_the_host_dropped_fail_no_line() -> None:
+def test_frames_a_host_may_have_lost_fail_no_line() -> None:
     one = load("cir", 100, lost=5000)
     assert find("frame_loss_ratio", one).outcome is Outcome.FAIL
-    host = replace(one, count=replace(one.count, host_lost=5000))
-    assert find("frame_loss_ratio", host).outcome is Outcome.INCONCLUSIVE
+    dropped, behind = (
+        replace(one, count=replace(one.count, **more)) for more in ({"host_lost": 5000}, {"short": "host"})
+    )
+    assert find("frame_loss_ratio", dropped).outcome is Outcome.INCONCLUSIVE
+    found = find("frame_loss_ratio", behind)
+    assert (found.outcome, "fell behind its schedule" in found.because) == (Outcome.INCONCLUSIVE, True)
 
 
 def test_without_a_figure_it_is_shown_and_a_profile_may_have_one() -> None:
