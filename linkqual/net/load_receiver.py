@@ -225,7 +225,10 @@ class _Receiver:
         if self._ends.far:
             for flow, at in zip(*np.unique(found[:, 2], return_index=True), strict=True):
                 self._ends.learn(int(flow), self._block.names[found[at, 0]])
-        self._counter.take(found[:, 1], found[:, 2], found[:, 3], found[:, 4], found[:, 5])
+        joined = len(found) > int(found[-1, 0] - found[0, 0]) + 1  # more packets than messages
+        stamped = np.flatnonzero(np.diff(found[:, 0], prepend=-1)) if joined else slice(None)
+        columns = np.ascontiguousarray(found.T)
+        self._counter.take(*columns[1:], stamped)
 
     def _greeted(self, rows: Longs, heads: Any, lengths: Longs) -> None:
         """Words of no phase: where a flow is."""

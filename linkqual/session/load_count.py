@@ -16,6 +16,7 @@ from linkqual.wire.load import ARRIVAL
 
 MOST_ARRIVALS = 2_000_000  # rows kept for whoever asked for them
 MOST_BINS = 100_000  # a day of seconds; beyond, two intervals become one
+_AHEAD = 64  # intervals made ready at once
 _WINDOW = 1 << 23  # packets remembered, for copies and late ones
 _FARTHEST = 1 << 28  # packets that may be missing at once: a number farther ahead is damaged
 _STRANGEST_NS = (
@@ -24,6 +25,7 @@ _STRANGEST_NS = (
 _BEYOND = 1 << 40  # of flow numbers above sequence numbers
 
 Longs = npt.NDArray[np.int64]
+Rows = slice | Longs
 
 
 class Bins:
@@ -34,27 +36,32 @@ class Bins:
         self.first = 0  # number of the first interval since the clock's zero
         self._sums: Longs = np.zeros((0, 2), np.int64)
 
-    def add(self, when_ns: Longs, values: Longs) -> None:
-        """`values`, shape (n, 2), at these instants."""
+    def add(self, when_ns: Longs, counts: Longs | None, octets: Longs) -> None:
+        """What happened at these instants; `counts` None: one each."""
         if not len(when_ns):
             return
-        at = when_ns // self.interval_ns
-        low, high = int(at.min()), int(at.max())
+        earliest, latest = int(when_ns.min()), int(when_ns.max())
+        low, high = self._room(earliest, latest)
+        if low == high:
+            self._sums[low - self.first] += (len(when_ns) if counts is None else int(counts.sum()), int(octets.sum()))
+            return
+        at = when_ns // self.interval_ns - self.first
+        np.add.at(self._sums, (at, 0), 1 if counts is None else counts)
+        np.add.at(self._sums, (at, 1), octets)
+
+    def _room(self, earliest_ns: int, latest_ns: int) -> tuple[int, int]:
+        """Make room for these instants; the intervals they lie in."""
+        low, high = earliest_ns // self.interval_ns, latest_ns // self.interval_ns
         if not len(self._sums):
             self.first = low
         while max(high, self.first + len(self._sums) - 1) - min(low, self.first) >= MOST_BINS:
             self._double()
-            at = when_ns // self.interval_ns
-            low, high = int(at.min()), int(at.max())
+            low, high = earliest_ns // self.interval_ns, latest_ns // self.interval_ns
         before, after = max(0, self.first - low), max(0, high + 1 - self.first - len(self._sums))
         if before or after:
-            room = after if before or after > 64 else 64  # grown ahead, cut off again in `data`
-            self._sums = np.pad(self._sums, ((before, room), (0, 0)))
+            self._sums = np.pad(self._sums, ((before, max(after, _AHEAD)), (0, 0)))  # cut off again in `data`
             self.first -= before
-        if low == high:
-            self._sums[low - self.first] += values.sum(axis=0)
-        else:
-            np.add.at(self._sums, at - self.first, values)
+        return low, high
 
     def _double(self) -> None:
         odd = self.first % 2
@@ -95,52 +102,86 @@ class LoadCounter:
         """One beyond the newest packet."""
         return self._seen.next_seq
 
-    def take(self, raw: Longs, flows: Longs, sent_ns: Longs, received_ns: Longs, octets: Longs) -> None:
-        """Packets in the order they came: sequence numbers as in the packets, flow, departure, arrival, IP bytes; each shape (n,)."""
-        seqs = self._seen.unwrap(raw.astype(np.uint32))
-        limit = self.next_seq + _FARTHEST if self._most is None else self._most
-        sound = (seqs >= 0) & (seqs < limit) & (flows < len(self._newest))
+    def take(
+        self, raw: Longs, flows: Longs, sent_ns: Longs, received_ns: Longs, octets: Longs, stamped: Rows = slice(None)
+    ) -> None:
+        """Packets in the order they came: sequence numbers as in the packets, flow, departure, arrival, IP bytes; each shape (n,).
+
+        `stamped`: those that have an arrival stamp of their own; the others came in a train with the one before.
+        """
+        if not len(raw):
+            return
         apart = received_ns - sent_ns
-        if self._apart_ns is None and len(apart):
+        if self._apart_ns is None:
             self._apart_ns = int(apart[0])
-        sound &= np.abs(apart - (self._apart_ns or 0)) < _STRANGEST_NS
-        if not sound.all():
-            self.damaged += int((~sound).sum())
-            seqs, flows, sent_ns, received_ns, octets = (
-                each[sound] for each in (seqs, flows, sent_ns, received_ns, octets)
-            )
-        remembered = seqs >= self._seen.oldest
-        known = np.ones(len(seqs), np.bool_)
-        known[remembered] = self._seen.seen(seqs[remembered])
-        self.forgotten += int((~remembered).sum())  # too old to tell a copy from a late one
-        self.duplicates += int((known & remembered).sum())
-        if known.any():
-            fresh = ~known
-            seqs, flows, sent_ns, received_ns, octets = (
-                each[fresh] for each in (seqs, flows, sent_ns, received_ns, octets)
-            )
+        timely = max(abs(int(apart.max()) - self._apart_ns), abs(int(apart.min()) - self._apart_ns)) < _STRANGEST_NS
+        if timely and self._in_step(raw, flows):
+            seqs = np.arange(self.next_seq, self.next_seq + len(raw))
+            self._gaps.none(int(sent_ns[-1]))
+            self._one_way.add(apart[stamped])
+            self._count(seqs, flows, sent_ns, received_ns, octets)
+            return
+        fresh = self._fresh(raw, flows, apart)
+        seqs = self._seen.unwrap(raw.astype(np.uint32))[fresh]
         if len(seqs):
+            flows, sent_ns, received_ns, octets = (each[fresh] for each in (flows, sent_ns, received_ns, octets))
+            self._gaps.look(seqs, sent_ns, self._seen)
+            self._order(seqs, flows)
+            own = np.zeros(len(raw), np.bool_)
+            own[stamped] = True
+            self._one_way.add(apart[own & fresh])
             self._count(seqs, flows, sent_ns, received_ns, octets)
 
+    def _in_step(self, raw: Longs, flows: Longs) -> bool:
+        """Whether these are just the next packets, all of one flow: nothing lost, copied or out of order."""
+        count = len(raw)
+        return bool(
+            int(raw[0]) == self.next_seq & 0xFFFF_FFFF
+            and int(raw[-1]) - int(raw[0]) == count - 1
+            and self.next_seq + count <= self._limit
+            and int(flows[0]) < len(self._newest)
+            and (raw[1:] - raw[:-1] == 1).all()
+            and (flows == flows[0]).all()
+        )
+
+    @property
+    def _limit(self) -> int:
+        return self.next_seq + _FARTHEST if self._most is None else self._most
+
+    def _fresh(self, raw: Longs, flows: Longs, apart: Longs) -> npt.NDArray[np.bool_]:
+        """Which are sound packets that had not come before; the others are counted as what they are."""
+        seqs = self._seen.unwrap(raw.astype(np.uint32))
+        sound = (seqs >= 0) & (seqs < self._limit) & (flows < len(self._newest))
+        sound &= np.abs(apart - (self._apart_ns or 0)) < _STRANGEST_NS
+        remembered = sound & (seqs >= self._seen.oldest)
+        known = np.zeros(len(seqs), np.bool_)
+        known[remembered] = self._seen.seen(seqs[remembered])
+        self.damaged += int((~sound).sum())
+        self.forgotten += int((sound & ~remembered).sum())  # too old to tell a copy from a late one
+        self.duplicates += int(known.sum())
+        return remembered & ~known
+
     def _count(self, seqs: Longs, flows: Longs, sent_ns: Longs, received_ns: Longs, octets: Longs) -> None:
-        self._gaps.look(seqs, sent_ns, self._seen)
         self._seen.note(seqs)
+        total = int(octets.sum())
         self.received += len(seqs)
-        self.received_bytes += int(octets.sum())
-        self._order(seqs, flows)
-        self._by_flow[:, 0] += np.bincount(flows, minlength=len(self._by_flow))
-        self._by_flow[:, 1] += np.bincount(flows, octets, len(self._by_flow)).astype(np.int64)
-        first, last = int(received_ns.min()), int(received_ns.max())
+        self.received_bytes += total
+        if int(flows[0]) == int(flows[-1]) and (flows == flows[0]).all():
+            self._by_flow[flows[0]] += (len(seqs), total)
+            self._newest[flows[0]] = max(self._newest[flows[0]], int(seqs.max()))
+        else:
+            self._by_flow[:, 0] += np.bincount(flows, minlength=len(self._by_flow))
+            self._by_flow[:, 1] += np.bincount(flows, octets, len(self._by_flow)).astype(np.int64)
+            np.maximum.at(self._newest, flows, seqs)
+        first = int(received_ns.min())
         if self.first_ns is None:
             self.first_ns = first
             self._first_bytes = int(octets[received_ns == first].sum())
             self._arrived = Bins(self._interval_ns)
-        self.last_ns = max(self.last_ns, last)
+        self.last_ns = max(self.last_ns, int(received_ns.max()))
         assert self._arrived is not None
-        ones = np.ones(len(seqs), np.int64)
-        self._arrived.add(received_ns - self.first_ns, np.column_stack([ones, octets]))
-        self._departed.add(sent_ns, np.column_stack([ones, octets]))
-        self._one_way.add(received_ns - sent_ns)
+        self._arrived.add(received_ns - self.first_ns, None, octets)
+        self._departed.add(sent_ns, None, octets)
         if self._rows is not None and self._kept < MOST_ARRIVALS:
             rows = np.empty(len(seqs), ARRIVAL)
             rows["seq"], rows["flow"], rows["sent_ns"], rows["received_ns"] = seqs, flows, sent_ns, received_ns
@@ -156,7 +197,6 @@ class LoadCounter:
         newest = np.maximum.accumulate(np.maximum(keys, self._newest[flows[order]] + base))
         before = np.maximum(np.concatenate([[-1], newest[:-1]]), self._newest[flows[order]] + base)
         self.reordered += int((keys < before).sum())
-        np.maximum.at(self._newest, flows, seqs)
 
     @property
     def span_ns(self) -> int:

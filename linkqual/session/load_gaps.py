@@ -22,6 +22,10 @@ class Gaps:
         self._found: list[Event] = []
         self._last_ns: int | None = None  # departure of the newest packet
 
+    def none(self, sent_ns: int) -> None:
+        """The next packets came as they left, the last of them at this instant."""
+        self._last_ns = sent_ns
+
     def look(self, seqs: Longs, sent_ns: Longs, seen: Arrivals) -> None:
         """Packets that have just come, before `seen` notes them."""
         if len(self._found) >= MAX_EVENTS:

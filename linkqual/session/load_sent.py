@@ -54,7 +54,7 @@ class Sent:
     def _settle(self) -> None:
         begin, count, octets = self._now
         if count:
-            self._departed.add(np.array((begin,)), np.array(((count, octets),)))
+            self._departed.add(np.array((begin,)), np.array((count,)), np.array((octets,)))
         self._now = [begin, 0, 0]
 
     def hear(self, told: Told, now_ns: int) -> None:

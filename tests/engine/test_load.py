@@ -197,10 +197,10 @@ def test_numbers_that_cannot_be_are_damage_and_move_nothing() -> None:
 
 def test_bins_are_exact_sums_and_stay_few() -> None:
     bins = Bins(10)
-    bins.add(np.array([105, 109, 131]), np.array([[1, 5], [1, 5], [1, 7]]))
-    bins.add(np.array([95]), np.array([[1, 2]]))
+    bins.add(np.array([105, 109, 131]), None, np.array([5, 5, 7]))
+    bins.add(np.array([95]), np.array([1]), np.array([2]))
     assert bins.data() == {"interval_ns": 10, "first": 9, "sums": [[1, 2], [2, 10], [0, 0], [0, 0], [1, 7]]}
-    bins.add(np.array([10 * MOST_BINS * 3]), np.array([[1, 1]]))
+    bins.add(np.array([10 * MOST_BINS * 3]), None, np.array([1]))
     data = bins.data()
     assert len(data["sums"]) <= MOST_BINS
     assert (data["interval_ns"], data["first"]) == (40, 2)
