@@ -69,6 +69,8 @@ def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list
     if period and settings["pattern"] != PIPELINE:
         expected_period = max(period, longest + rtt)
     count = settings["count"]
+    if options.quick:
+        count = min(count, LEAST_BURSTS)
     if options.duration_ns is not None:
         count = max(1, options.duration_ns // expected_period)
     first_copies = sum(way.packets * way.ip_bytes for way in ways.values())

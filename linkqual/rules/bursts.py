@@ -1,7 +1,7 @@
 """Findings on training bursts: every burst is a trial, one over the limit or never complete is a bad one. Floor 2, pure.
 
-What a host added is no part of the line: a burst that would have kept the limit, had its sender kept its own pace, and one that lost packets to
-a full socket, may keep the line from passing and never make it fail. A limit written as a multiple of `ideal` is known in full
+What a host did is no part of the line: a late burst whose sender was notably behind its own pace, and one that lost packets to a full socket, may
+keep the line from passing and never make it fail. A limit written as a multiple of `ideal` is known in full
 only here: the plan knows what a burst takes at the contracted rate, the run the smallest round trip.
 """
 
@@ -31,6 +31,7 @@ from linkqual.stats.tally import tally
 from linkqual.units import format_count, format_duration, format_rate, format_ratio, format_value
 
 _AGAIN = "measure again when both hosts are quiet, or from faster ones"
+HELD = 0.05  # of the limit: a sender that was more behind than that was in trouble, and what came late then may be its own doing
 _CROWDED = 2.0  # times its even share: so many of the losses in one part of the burst are worth a word
 _ENOUGH = 20  # losses, to speak of where they are
 
@@ -102,12 +103,9 @@ def _on_this_line(objective: Objective, result: BurstsResult) -> Objective:
 def _sample(objective: Objective, result: BurstsResult, share: float, family: int) -> Sample:
     limit = objective.limit or 0.0
     late = [one is None or one > limit for one in result.completions_ns]
-    held = result.held_ns or (0,) * len(late)
-    excused = sum(
-        one is not None and one > limit >= one - by for one, by in zip(result.completions_ns, held, strict=True)
-    )
+    excused = sum(bad and by > HELD * limit for bad, by in zip(late, _held(result), strict=True))
     dropped = min(result.host_lost, sum(late) - excused)
-    said = [f"{format_count(excused)} would not be late, had their sender kept its pace"] if excused else []
+    said = [f"the sending host was behind its own pace in {format_count(excused)}"] if excused else []
     if dropped:
         said.append(f"the receiving socket dropped {format_count(result.host_lost)} packets, which had no room")
     sample = sample_of(tally(late), share, objective, family, 0, doubt=excused + dropped)
@@ -159,11 +157,9 @@ def _estimate(objective: Objective, result: BurstsResult) -> Estimate:
     known = [one for one in result.completions_ns if one is not None]
     if len(known) < n or not known:
         return Estimate(None, None, None, sure, n, unit, "of this window, exact")
-    held = result.held_ns or (0,) * n
-    least = max(one - by for one, by in zip(known, held, strict=True))
-    return Estimate(
-        max(known), least, max(known), sure, n, unit, "of this window; low end without what the sender was late"
-    )
+    least = max(one - by for one, by in zip(known, _held(result), strict=True))
+    method = "of this window; low end without what the sender was behind"
+    return Estimate(max(known), least, max(known), sure, n, unit, method)
 
 
 def _spread(objective: Objective, result: BurstsResult, key: str) -> Finding:
@@ -180,22 +176,27 @@ def _spread(objective: Objective, result: BurstsResult, key: str) -> Finding:
     if objective.limit is None:
         return Finding(objective, Outcome.NOT_JUDGED, f"{said}, shown and not judged", made, "", Rule.NONE, key)
     said += f"; at most {format_ratio(objective.limit)} is asked"
-    calm, _, calm_high = bursts.variation(_unheld(result), objective.confidence)
     if high <= objective.limit and not missing:
         return Finding(objective, Outcome.PASS, said, made, "", Rule.EXACT, key)
-    if low > objective.limit and calm is not None and calm > objective.limit:
+    calm, calm_low, _ = bursts.variation(_calm(result), objective.confidence)
+    if low > objective.limit and calm_low is not None and calm_low > objective.limit:
         return Finding(objective, Outcome.FAIL, said, made, "", Rule.EXACT, key)
-    if calm_high is not None and calm_high <= objective.limit < value:
-        said += f"; without what their sender was late it is {format_ratio(calm)}: the host may be what varies"
+    if low > objective.limit:
+        alone = f"it is {format_ratio(calm)}" if calm is not None else "they are too few"
+        said += f"; over those whose sender kept its pace {alone}: the host may be what varies"
         return Finding(objective, Outcome.INCONCLUSIVE, said, made, _AGAIN, Rule.EXACT, key)
     more = "more bursts: the interval has to leave the limit" if not missing else "bursts that are all complete"
     return Finding(objective, Outcome.INCONCLUSIVE, said, made, more, Rule.EXACT, key)
 
 
-def _unheld(result: BurstsResult) -> list[int | None]:
-    """Completions without what the sending host was late."""
-    held = result.held_ns or (0,) * len(result.completions_ns)
-    return [None if one is None else one - by for one, by in zip(result.completions_ns, held, strict=True)]
+def _calm(result: BurstsResult) -> list[int | None]:
+    """Completions of the bursts whose sender kept its pace."""
+    pairs = zip(result.completions_ns, _held(result), strict=True)
+    return [None if one is None or by > HELD * one else one for one, by in pairs]
+
+
+def _held(result: BurstsResult) -> tuple[int, ...]:
+    return result.held_ns or (0,) * len(result.completions_ns)
 
 
 # ---- words
