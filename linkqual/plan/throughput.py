@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from linkqual.plan.needs import needs
 from linkqual.plan.sizes import ip_bytes
 from linkqual.profile.limits import allowed_goodput_bps
 from linkqual.rules import loaded
-from linkqual.stats.confidence import trials_to_prove
+from linkqual.stats.confidence import quantile_ranks, trials_to_prove
 from linkqual.units import NS_PER_S, format_count, format_packet_rate
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list
     ladder = _Ladder(builder, settings)
     most = ladder.streams[-1]
     steps = []
-    for count in ladder.streams if not builder.options.quick else (most,):
-        steps += [ladder.step(way, count, judged=count == most) for way in WAYS]
+    for streams in ladder.streams if not builder.options.quick else (most,):
+        steps += [ladder.step(way, streams, judged=streams == most) for way in WAYS]
     reasons = ladder.why_so_long()
     if builder.options.quick:
         reasons.append("quick: the judged loads alone; no other number of streams, not both ways at once, no bbr")
@@ -61,7 +62,7 @@ class _Ladder:
         if self.options.duration_ns is not None:
             seconds = max(1, self.options.duration_ns // NS_PER_S)
             return seconds, seconds
-        seconds = self.good
+        seconds = max(self.good, self._alike())
         for need in self.beside:
             seconds = max(seconds, min(cap, math.ceil(need.good / self.pps)))
         seconds = min(seconds, cap)
@@ -75,6 +76,13 @@ class _Ladder:
         if self.options.quick:
             return max(trials_to_prove(need.share, 0, need.objective.confidence) for need in self.wanted)
         return max(need.good for need in self.wanted)
+
+    def _alike(self) -> int:
+        """Seconds of each direction without which their medians have no interval."""
+        asked = [
+            one.confidence for one in self.builder.objectives if one.metric == "rate_symmetry" and one.limit is not None
+        ]
+        return next(n for n in count(1) if None not in quantile_ranks(n, 0.5, max(asked))) if asked else 0
 
     def why_so_long(self) -> list[str]:
         """The length of the judged loads, in sentences."""

@@ -28,9 +28,9 @@ NEAR = """
 import subprocess, sys
 from linkqual.model import Direction, Step
 from linkqual.net.control import Control, Peer
-from linkqual.probes import throughput
+from linkqual.probes import iperf3_run, throughput
 from linkqual.probes.bench import Bench
-throughput.OVERTIME_S, throughput.CLOSE_S = 1.0, 1.0
+iperf3_run.OVERTIME_S, iperf3_run.CLOSE_S = 1.0, 1.0
 control = Control.connect(Peer.parse(sys.argv[1]))
 print(control.near_address, control.peer_address, flush=True)
 params = {"streams": 2, "seconds": 3, "warmup_seconds": 0, "congestion_control": "cubic"}

@@ -102,7 +102,9 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
 
 
 def test_a_line_between_two_hosts(hosts: Hosts) -> None:
-    told = hosts.test(hosts.agent(), "--duration", "1s", "--streams", "2", "--rate", "5k", "--name", "Süd → 北 1")
+    told = hosts.test(
+        hosts.agent(), "--quick", "--duration", "1s", "--streams", "2", "--rate", "5k", "--name", "Süd → 北 1"
+    )
     assert told.returncode == ExitCode.INCONCLUSIVE, told.stderr  # one second proves no 1e-5
     measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
     assert all(taken["fault"] is None for taken in measured.values()), measured
@@ -150,7 +152,7 @@ def test_a_line_cut_in_the_middle_is_told_as_silence(hosts: Hosts) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_keeps_what_was_measured(hosts: Hosts, number: signal.Signals) -> None:
     skipped = [word for probe in ("path", "marking", "ping") for word in ("--skip", probe)]
-    running = hosts.start(hosts.agent(), "--duration", "60s", "--rate", "2k", *skipped)
+    running = hosts.start(hosts.agent(), "--quick", "--duration", "60s", "--rate", "2k", *skipped)
     hosts.until_packets_flow()
     running.send_signal(number)
     out, err = running.communicate(timeout=30)
@@ -173,7 +175,7 @@ def test_a_far_end_without_iperf3_says_so_and_the_rest_is_measured(hosts: Hosts,
         (bare / program).symlink_to(f"/usr/sbin/{program}" if program == "ip" else sys.executable)
     line = hosts.agent(PATH=str(bare))
     skipped = [word for probe in ("path", "marking", "ping") for word in ("--skip", probe)]
-    hosts.test(line, "--duration", "1s", "--rate", "1k", "--streams", "1", *skipped)
+    hosts.test(line, "--duration", "1s", "--rate", "1k", "--streams", "1", "--quick", *skipped)
     measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
     assert measured["throughput"]["fault"]["kind"] == "missing-program"
     assert "iperf3" in measured["throughput"]["fault"]["message"]
