@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import count
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Step
