@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from linkqual.stats.overhead import KINDS, added_bytes, words, wrapped_goodput
@@ -44,3 +46,13 @@ def test_every_kind_says_its_name_and_adds_something() -> None:
     for kind in KINDS:
         assert added_bytes(1000, (kind,)) > 0
         assert words((kind,))
+
+
+def test_the_table_of_the_manual_says_what_the_code_does() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    names = {"MPLS label": "mpls", "PPPoE": "pppoe", "GRE": "gre", "MACsec": "macsec", "VXLAN": "vxlan", "AES-GCM": "ipsec",
+             "WireGuard": "wireguard", "AES-CBC": "ipsec-cbc"}  # fmt: skip
+    for words, kind in names.items():
+        row = next(line for line in text.splitlines() if line.startswith("| ") and words in line and " %, -" in line)
+        for mtu in (1500, 9000):
+            assert f"-{100 * (1 - wrapped_goodput(1e9, mtu, (kind,)) / header_goodput(1e9, mtu)):.2f} %" in row
