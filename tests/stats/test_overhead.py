@@ -52,7 +52,7 @@ def test_the_table_of_the_manual_says_what_the_code_does() -> None:
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     names = {"MPLS label": "mpls", "PPPoE": "pppoe", "GRE": "gre", "MACsec": "macsec", "VXLAN": "vxlan", "AES-GCM": "ipsec",
              "WireGuard": "wireguard", "AES-CBC": "ipsec-cbc"}  # fmt: skip
-    for words, kind in names.items():
-        row = next(line for line in text.splitlines() if line.startswith("| ") and words in line and " %, -" in line)
+    for name, kind in names.items():
+        row = next(line for line in text.splitlines() if line.startswith("| ") and name in line and " %, -" in line)
         for mtu in (1500, 9000):
             assert f"-{100 * (1 - wrapped_goodput(1e9, mtu, (kind,)) / header_goodput(1e9, mtu)):.2f} %" in row
