@@ -31,7 +31,7 @@ FORMATS: dict[str, Format] = {
         Format("terminal", "linkqual.reports.terminal", "render", ".txt", "the closing table, 100 columns, plain"),
         Format("html", "linkqual.reports.html", "render", ".html", "one self-contained page: screen, phone, print"),
         Format("json", "linkqual.document", "dump", ".json", "the document itself"),
-        Format("csv", "linkqual.reports.sheet", "render", ".csv", "one row a finding, base units"),
+        Format("csv", "linkqual.reports.sheet", "render", ".csv", "one row a finding or figure, base units"),
     )
 }
 

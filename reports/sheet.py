@@ -1,4 +1,4 @@
-"""Findings as CSV: one row each, base units (ns, bit/s, ratio), for a spreadsheet or a script."""
+"""Findings as CSV, then what was measured beside them: one row each, base units (ns, bit/s, ratio), for a spreadsheet or a script."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from io import StringIO
 
 from linkqual.model import Qualification
 from linkqual.reports.inert import inert
+from linkqual.reports.sheet_facts import facts
 from linkqual.reports.wording import among_lost, findings_of, unit_of
 
 COLUMNS = (
@@ -17,7 +18,10 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def render(q: Qualification) -> str:
-    """RFC 4180 with a header row; empty cells for what was not measured, `inf` for a quantile among lost packets."""
+    """RFC 4180 with a header row; empty cells for what was not measured, `inf` for a quantile among lost packets.
+
+    Rows that are no finding have the outcome "shown".
+    """
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
@@ -39,6 +43,10 @@ def render(q: Qualification) -> str:
                 *map(_cell, (finding.because, finding.decide, o.source)),
             ]
         )
+    for fact in facts(q):
+        numbers = (fact.value, fact.low, fact.high, None)
+        head = map(_cell, (q.run, q.plan.link.name, fact.metric, fact.statistic, str(fact.direction)))
+        writer.writerow([*head, "", "shown", *numbers, fact.unit, "", None, fact.n, "", *map(_cell, (fact.because, fact.decide, ""))])  # fmt: skip
     return out.getvalue()
 
 

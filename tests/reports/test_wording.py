@@ -164,7 +164,8 @@ def test_counters_of_a_line_stand_side_by_side_and_zeros_are_left_out() -> None:
 
 
 def test_csv_gives_one_row_a_finding_in_base_units() -> None:
-    rows = list(csv.DictReader(io.StringIO(sheet.render(SAMPLES["clean"]()))))
+    every = list(csv.DictReader(io.StringIO(sheet.render(SAMPLES["clean"]()))))
+    rows = [row for row in every if row["outcome"] != "shown"]
     assert len(rows) == 9
     assert rows[0] | {"because": "", "source": ""} == {
         "run": "2026-11-30T07-17-56_fra-zrh", "line": "FRA–ZRH wave 7", "metric": "loss_ratio", "statistic": "ratio",

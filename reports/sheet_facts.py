@@ -1,0 +1,62 @@
+"""What was measured beside the red lines, as rows of numbers: loads, delay under load, buckets, bursts, causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from linkqual.model import Direction, Qualification
+from linkqual.reports import bursts, ladder, why
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One number in base units (ns, bit/s, bytes, ratio) with its interval where it has one; of a cause only words."""
+
+    metric: str
+    statistic: str
+    direction: Direction
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    n: int = 0
+    because: str = ""
+    decide: str = ""
+
+
+def facts(q: Qualification) -> Iterator[Fact]:
+    """In the order of the page."""
+    for one in q.verdict.diagnoses if q.verdict else ():
+        said = f"{one.sentence} ({one.confidence} confidence{f': {one.because}' if one.because else ''})"
+        yield Fact("cause", one.cause, one.direction, because=said, decide=one.decide)
+    for row in ladder.rows(q):
+        yield from _load(row)
+    for shown in (m.trains for m in q.measurements if m.trains is not None):
+        for name, unit, value in (("rate", "bit/s", shown.rate_bps), ("bucket", "B", shown.bucket_bytes), ("queue", "ns", shown.buffer_ns)):  # fmt: skip
+            if value is not None:
+                yield Fact(shown.kind, name, shown.direction, *value, unit, len(shown.trains), shown.because)
+    for way, words in why.flow_words(q):
+        yield Fact("flows", "", way, because=words)
+    for burst in bursts.rows(q):
+        one = burst.result
+        yield Fact("burst_completion", "p50", one.direction, *burst.p50, "ns", one.sent)
+        yield Fact("burst_completion", "p99", one.direction, *burst.p99, "ns", one.sent)
+        yield Fact("burst_variation", "", one.direction, *burst.variation, "ratio", one.completed)
+
+
+def _load(row: ladder.Row) -> Iterator[Fact]:
+    if row.figures is None:
+        return
+    one, n, of = row.figures, row.seconds, row.label
+    yield Fact("goodput", f"mean, {of}", row.direction, row.mean, unit="bit/s", n=n)
+    yield Fact("goodput", f"p5, {of}", row.direction, one.p5_bps, unit="bit/s", n=n)
+    if one.retransmits is not None:
+        yield Fact("retransmits", of, row.direction, one.retransmits, n=n)
+    for name, value in (("tcp_efficiency", one.efficiency), ("transfer_time_ratio", one.transfer_time_ratio), ("buffer_delay", one.buffer_delay)):  # fmt: skip
+        if value is not None:
+            yield Fact(name, of, row.direction, value, unit="ratio", n=n)
+    line = ladder.loaded(row)
+    if line is not None:
+        for name, value in zip(("p50", "p95", "p99", "max"), line.added, strict=True):
+            yield Fact("added_delay", f"{name}, {of}", row.direction, value, unit="ns", n=line.n)
