@@ -33,6 +33,7 @@ JITTER = 0.45  # of the gap: an even pace would keep step with a policer
 TRAINS, MOST_TRAINS = 3, 6
 SHORT = 1.2  # times as long a train would make it worth another
 TRIES, LONG_TRIES = 6, 2  # trains that count for nothing, in all; before long ones are given up
+PRESSED = 2.0
 PACE = 0.9  # of the rate asked: less, and a train that shows nothing clear is the host's
 _REFILLED = 1.25  # times as long as the bucket found would take
 _TAIL_NS = NS_PER_S // 20  # at least, behind bucket and queue
@@ -79,9 +80,11 @@ class Trains:
     _rate: float = 0.0  # found so far
     _asked: float = 0.0  # of the search
     _packets: int = SHORTEST
+    _too_fast: bool = False  # most of a search train was lost
     _spent: int = 0
     _tries: int = 0
     _paced: float = 0.0  # asked of the train under way
+    _pressed: float = 1.0  # by which more is asked of a host that pauses
     _gentle: bool = False
     _stretch: float = 1.25  # of what a train must empty and fill
 
@@ -139,7 +142,7 @@ class Trains:
 
     def _above(self) -> float:
         fastest = max(train.offered_bps for train in self.taken)  # the host may not reach what is allowed
-        return min((GENTLE if self._gentle else ABOVE) * self._rate, fastest, self.bounds.fastest_bps)
+        return min((GENTLE if self._gentle else ABOVE) * self._pressed * self._rate, fastest, self.bounds.fastest_bps)
 
     def _turn_gentle(self) -> None:
         """The first train after the long one is slow where that is cheap; all are where it shows another limit than the fast ones."""
@@ -188,6 +191,7 @@ class Trains:
         unclear = self._stage in ("long", "again") and (train.bucket_bytes is None or not congested(train, self.idle))
         if unclear and not train.void and train.offered_bps < PACE * self._paced:
             train = replace(train, void="the sending host did not keep the pace")
+            self._pressed = min(PRESSED, self._paced / max(train.offered_bps, self._paced / PRESSED))
         self.taken.append(train)
         if self._stage == "search":
             self._searched(train)
@@ -205,15 +209,21 @@ class Trains:
         if train.void:
             if train.lost > train.packets / 2 and not train.host_lost:  # far too fast for what is there
                 self._asked = max(min(self._asked, train.offered_bps or self._asked) / GROWTH, 1e6)
+                self._too_fast = True
             elif train.host_lost:
                 self._asked = max(train.offered_bps, 2e6) / 2
             self._failed("void")
         elif congested(train, self.idle) and train.bucket_bytes is not None:
             self._rate, self._stage = train.rate_bps or 0.0, "long"
         elif train.lost > train.packets / 2:
-            self._asked = train.offered_bps / GROWTH
+            self._asked = max(train.offered_bps / GROWTH, ABOVE * (train.rate_bps or 0.0))
+            self._too_fast = True
+            self._packets += SHORTEST
         elif congested(train, self.idle):
             self._packets *= 2
+        elif self._too_fast:  # too slow now
+            self._asked = min(2 * self._asked, self.bounds.fastest_bps)
+            self._failed("short")
         else:
             most = math.ceil(self._longest_bits(train) / 8 / self.bounds.each)
             if self._packets >= most:

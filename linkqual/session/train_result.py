@@ -34,7 +34,9 @@ _UNNAMED = {
 
 
 def congested(train: Train, idle: Idle | None) -> bool:
-    """Whether less came out than went in, for want of room: packets were dropped or waited."""
+    """Whether less came out than went in: packets were dropped or waited."""
+    if train.lost > POLICED * train.packets:
+        return True
     risen = max(RISEN_NS, 5 * idle.noise_ns if idle else 0)
     slower = train.rate_bps is not None and train.rate_bps < SLOWER * train.offered_bps
     return slower and (train.lost > LOST * train.packets or (train.rise_ns or 0) > risen)
@@ -165,7 +167,7 @@ def result(
         noise_ns=round(idle.noise_ns) if idle else None,
     )
     if ended == "none":
-        least = max(train.rate_bps or 0.0 for train in trains)
+        least = max(min(train.rate_bps or 0.0, train.offered_bps) for train in trains if not congested(train, idle))
         because = f"nothing slower than the {format_rate(round(least))} that were sent was met"
         return replace(found, kind="none", at_least_bps=least, because=because)
     limited = [train for train in trains if train.purpose in {"long", "again"} and train.rate_bps]

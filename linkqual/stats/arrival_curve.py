@@ -26,7 +26,7 @@ FEWEST = 30  # arrivals of a train that say anything
 HOST_SHARE = 0.002  # of a train: more dropped by the receiving host itself, and what is missing is not the line's
 FEWEST_IDLE = 10
 START_NS = 50_000  # by which the first packet may be late
-CLOCK_NS = 1_000_000  # a train cannot be faster than the idle line by more
+CLOCK_NS = 1_000_000  # a train cannot be faster than the fastest on the idle line by more
 LAST = 0.25  # of the arrivals: behind the bend, or the train was too short
 POINTS = 120  # of the curve kept for people
 STEADY = 0.03  # by which both halves of what was measured may differ
@@ -38,11 +38,14 @@ _ROUNDS = 6  # of making the virtual server run flat
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Median one-way delay with nothing queued, clock offset included; its median deviation; by how much its quantile FULL lies above."""
+    """Median one-way delay with nothing queued, clock offset included; its median deviation; by how much the quantile FULL lies above it, and
+    the fastest below it.
+    """
 
     delay_ns: int
     noise_ns: float
     full_ns: float
+    least_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ def idle(delays: Ints) -> Idle | None:
     off = delays - delays[0]  # small numbers: clocks of two hosts may be far apart
     middle = np.median(off)
     noise, full = float(np.median(np.abs(off - middle))), float(np.quantile(off, FULL) - middle)
-    return Idle(int(delays[0]) + round(float(middle)), noise, full)
+    return Idle(int(delays[0]) + round(float(middle)), noise, full, float(middle - off.min()))
 
 
 def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -> Train:
@@ -88,7 +91,7 @@ def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -
     if len(numbers) < FEWEST:
         return replace(train, void="too few packets arrived")
     late = arrived - departed - base.delay_ns  # behind the idle line
-    if late.min() < -max(CLOCK_NS, 8 * base.noise_ns):
+    if late.min() < -(CLOCK_NS + base.least_ns):
         return replace(train, void="packets were faster than on the idle line: a clock was set or the path changed")
     came = np.sort(arrived)
     since = (came - came[0]).astype(np.float64)

@@ -110,5 +110,5 @@ def test_a_late_stamp_does_not_move_the_slope() -> None:
 
 def test_idle_delays() -> None:
     found = idle(np.array([5, 1, 3, 2, 4] * 4) * 1000 + FAR)
-    assert found == Idle(FAR + 3000, 1000.0, pytest.approx(2000, abs=300))
+    assert found == Idle(FAR + 3000, 1000.0, pytest.approx(2000, abs=300), 2000.0)
     assert idle(np.arange(9)) is None
