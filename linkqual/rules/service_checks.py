@@ -30,7 +30,7 @@ from linkqual.units import NS_PER_S, format_count, format_duration, format_rate,
 RATE_ERROR = 2e-3  # of a rate by the receiver's stamps against one by the sender's: two free clocks, and what is in flight at both edges
 WITHIN_CIR = (activation.CIR, activation.PERFORMANCE)
 UNAVAILABLE_NS = 10 * NS_PER_S  # so long must severely errored seconds follow each other
-_FASTER = "offer the service from hosts that can: more cores, larger frames, or a share of the rate by --max-rate"
+FASTER = "offer the service from hosts that can: more cores, larger frames, or a share of the rate by --max-rate"
 _ROOM = "measure with hosts that have room: longer receive rings and buffers (`linkqual doctor`), then run again"
 
 
@@ -109,7 +109,7 @@ def rate(objective: Objective, load: Load, limit: float | None, _family: int) ->
         return _made(load, objective, Outcome.PASS, f"{said}; {asked}", made)
     if offered < limit * cir * (1 - RATE_ERROR):
         short = f"only {format_rate(offered)} of the CIR of {format_rate(cir)} left this host, so {format_rate(got)} that arrived say nothing of it"
-        return _made(load, objective, Outcome.INCONCLUSIVE, short, made, _FASTER)
+        return _made(load, objective, Outcome.INCONCLUSIVE, short, made, FASTER)
     if host := load.host_lost:
         back = offered * host / load.step.count.sent
         if got + back >= limit * cir * (1 - RATE_ERROR):
@@ -133,16 +133,10 @@ def loss(objective: Objective, load: Load, limit: float | None, family: int) -> 
     longest = longest_event(as_loss, 0)
     events = sum(math.ceil(one.packets / longest) for one in count.loss_events)
     events = min(max(events, 1 if count.lost else 0), count.lost)
-    behind = count.short == "host"  # what it held up may have left in lumps, and those are lost by its own doing
-    doubt = count.lost if behind else load.host_lost
-    where = (
-        "may be the sending host's own doing, which fell behind its schedule"
-        if behind
-        else "may have been dropped inside a host"
-    )
+    doubt = load.host_lost
     sample = Sample(
         count.sent, count.lost, events, limit or 0.5, objective.confidence, family, objective.assumed_burst, doubt,
-        suspicion=f"{format_count(doubt)} {where}", remedy=_FASTER if behind else _ROOM,
+        suspicion=f"{format_count(doubt)} may have been dropped inside a host, which had no room", remedy=_ROOM,
     )  # fmt: skip
     made = Estimate(
         sample.ratio,
@@ -245,7 +239,7 @@ def policing(objective: Objective, load: Load, limit: float | None, _family: int
     allowed = f"CIR + EIR of {format_rate(full)} and a margin of {format_ratio(limit)}"
     if offered <= full * (1 + limit) * (1 + RATE_ERROR):
         why = f"only {format_rate(offered)} was offered, no more than {allowed}: whether the line polices is not known"
-        return _made(load, objective, Outcome.INCONCLUSIVE, why, made, _FASTER)
+        return _made(load, objective, Outcome.INCONCLUSIVE, why, made, FASTER)
     if got <= full * (1 + limit) * (1 + RATE_ERROR):
         return _made(load, objective, Outcome.PASS, f"{said}: cut to {allowed}", made)
     return _made(

@@ -125,7 +125,11 @@ def _checked(check: _Check, objective: Objective, load: Load, limit: float | Non
             Rule.NONE,
             load.measurement.step.key,
         )
-    return check(objective, load, limit, family)
+    found = check(objective, load, limit, family)
+    if found.outcome is not Outcome.FAIL or load.step.count.short != "host" or objective.metric == "policing":
+        return found
+    said = f"{found.because}; but the sending host fell behind its schedule, and what it sends in lumps may be lost or late by its own doing"
+    return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=checks.FASTER)
 
 
 def _badness(objective: Objective, found: Finding) -> float:
