@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from linkqual.agent.config import AgentConfig
-from linkqual.errors import PeerError, UsageError
+from linkqual.errors import HostError, PeerError, UsageError
 from linkqual.model import Json
 from linkqual.session.load_caps import asked_packets, expected_ns
 from linkqual.session.load_phase import Phase
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from linkqual.net.load import LoadEnd
 
 MOST = 32  # loads of one near end at a time: several services, both directions
+ATTEMPTS = 3  # to bind a port
 SILENCE_NS = 5 * NS_PER_S  # a near end that tells nothing of what arrives is sent nothing more
 GRACE_S = 30.0
 NO_CAP_BPS = 10**12
@@ -83,25 +84,29 @@ class Loads:
         if len(self._open) >= MOST:
             raise PeerError(f"this session has {MOST} loads already", "close one first", "state")
         session, sends = self._session, direction == "reverse"
-        token = secrets.randbits(32)
+        token, name = secrets.randbits(32), secrets.token_hex(8)
         config = LoadConfig(
             token=token,
             peer_address=session.near,
             flows=flows,
             longest=longest,
             bind_address=session.here,
-            port=session.free_port(),
             dscp=dscp,
             max_bytes=session.bytes_left(),
             silence_ns=SILENCE_NS if sends else 0,
         )
-        name = secrets.token_hex(8)
 
         def start() -> None:  # put down at once: the session may be over before anybody awaits this
-            end = LoadEnd.start("load-sender" if sends else "load-receiver", config)
+            end = LoadEnd.start("load-sender" if sends else "load-receiver", replace(config, port=session.free_port()))
             self._open[name] = _Load(end, sends, flows, longest)
 
-        await session.run(start)
+        for attempt in range(ATTEMPTS):
+            try:
+                await session.run(start)
+                break
+            except HostError:  # somebody took the port that was free a moment ago
+                if attempt == ATTEMPTS - 1:
+                    raise
         load = self._of(name)
         session.log(f"UDP load, {direction}, on port {load.end.ports[0]}: {flows} flows")
         return {"session": name, "port": load.end.ports[0], "token": token, "buffer_bytes": load.end.buffer_bytes}

@@ -57,6 +57,7 @@ class _Sender:
         ports = [each.port for each in self._ends.sockets]
         self._outbox.put_json(READY, {"ports": ports, "address": first.address, "buffer": first.send_buffer_bytes})
         clock.sharpen_timers()
+        clock.go_prompt()
         poll = select.poll()
         poll.register(self._inbox.descriptor, select.POLLIN)
         while not self._inbox.ended and not self._stopped:
