@@ -18,8 +18,8 @@ class Caps:
     """The most a near end may ask for. What is over is refused with the cap's name, never quietly cut down."""
 
     max_pps: int = 500_000  # packets per second of the reflector
-    max_bytes: int = 10**13  # of one session, probes and iperf3 tests, both directions
-    max_seconds: int = 24 * 3600  # of one reflector or one iperf3 test
+    max_bytes: int = 10**13  # of one session, probes and loads, both directions
+    max_seconds: int = 24 * 3600  # of one reflector, one iperf3 test or one phase of load
     max_sessions: int = 1
     max_bps: int = 10**12  # of one load that the agent sends, bits a second at the IP layer
 
