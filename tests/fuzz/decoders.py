@@ -7,6 +7,7 @@ inputs to start from. hypothesis (test_decoders.py) and atheris (run.py, `make f
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import shutil
 import tempfile
@@ -25,12 +26,16 @@ from linkqual.errors import InputError, LinkqualError, UsageError, WireError
 from linkqual.lab import line
 from linkqual.probes import iperf3_output, ping
 from linkqual.records import ABSENT, empty_records
+from linkqual.session.bursts import Shape
+from linkqual.session.bursts_arriving import Arriving
+from linkqual.session.bursts_sending import Sending
 from linkqual.session.captured_sessions import Sessions
 from linkqual.session.load_count import LoadCounter
 from linkqual.session.reflector import ReflectorSession, ReflectorSettings
 from linkqual.session.sender import SenderSession, SenderSettings
 from linkqual.session.tails import ASKABLE, Tails, requests
 from linkqual.wire import (
+    bursts,
     clock_words,
     codepoints,
     control,
@@ -209,6 +214,35 @@ def loads(data: bytes) -> None:
         counter.take(*columns, np.full(len(rows), T), np.full(len(rows), rows.shape[1]))
     assert counter.received + counter.duplicates + counter.damaged + counter.forgotten == 2 * len(rows)
     counter.data()
+
+
+BURSTS = Shape(
+    bursts=20, packets=30, packet_bytes=64, flows=2, gap_ns=1000.0, period_ns=MS, quiet_ns=1000, patience_ns=5 * MS,
+    overlap=True, most_repeats=10,
+)  # fmt: skip
+
+
+def burst_packets(data: bytes) -> None:
+    """Answers as the sender takes them, and data as the receiver does: each of its bursts in one row."""
+    sending = Sending(BURSTS, 1000, 0)
+    sending.departures(0, 10)
+    with contextlib.suppress(WireError):
+        reply = bursts.decode(data, int.from_bytes(data[:8], "big"))
+        if isinstance(reply, bursts.Missing):
+            sending.missing(reply, MS)
+        elif isinstance(reply, bursts.Complete):
+            sending.complete(reply, MS)
+    rows = _rows(data, bursts.HEAD_BYTES)
+    heads = bursts.heads(rows)
+    bursts.data_rows(rows, np.full(len(rows), rows.shape[1]), 7, 64)
+    arriving = Arriving(BURSTS)
+    columns = [heads[name].astype(np.int64) for name in ("burst", "index", "copy")]
+    for at in (0, MS, 9 * MS):
+        arriving.add(*columns, at)
+        arriving.due(at)
+    settled = arriving.rows(final=True)
+    assert len(set(settled["burst"].tolist())) == len(settled)
+    assert (settled["received"] + settled["lost"].sum(axis=1) == BURSTS.packets).all()
 
 
 # ---- the control channel
@@ -517,6 +551,18 @@ def decoders() -> dict[str, Decoder]:
         "loads": Decoder(
             loads,
             (load.Told(1, 2, 3, 4, T, 5, 6, 7, 8, 9).encode(), load.template(7, 64).tobytes()),
+        ),
+        "bursts": Decoder(
+            burst_packets,
+            tuple(
+                bursts.encode(7, reply)
+                for reply in (
+                    bursts.Hello(3, True, 1),
+                    bursts.Ready(3, 9),
+                    bursts.Complete(4, 9),
+                    bursts.Missing(4, ((1, 2),)),
+                )
+            ),
         ),
         "sender": Decoder(sender, stamps),
         "control": Decoder(frames, _control()),
