@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from linkqual.model import Direction, LoadCount
+from linkqual.net.bursts import BurstEnd
+from linkqual.net.bursts_ends import BurstConfig
 from linkqual.net.load import LoadEnd
 from linkqual.net.load_ends import LoadConfig
 from linkqual.net.one_way import one_way
@@ -21,6 +24,7 @@ from linkqual.net.reflector import Reflector, ReflectorConfig
 from linkqual.net.sender import Sender, SenderConfig
 from linkqual.records import Fate, Records, Stamp
 from linkqual.session.attribution import apply_far_stamps, attribute
+from linkqual.session.bursts import Shape
 from linkqual.session.load_phase import Phase
 from linkqual.session.load_result import together
 
@@ -227,3 +231,49 @@ def test_a_cut_line_is_losses_from_then_on_and_no_hang(pair: Pair) -> None:
     lost = records["fate"] == Fate.LOST_FORWARD
     assert lost.sum() == pair.counted("far") > 0
     assert lost[np.argmax(lost) :].all()
+
+
+BURSTS = Shape(
+    bursts=30, packets=30, packet_bytes=972, flows=3, gap_ns=200_000.0, period_ns=10 * MS, quiet_ns=2 * MS,
+    patience_ns=5000 * MS, overlap=False, most_repeats=10_000,
+)  # fmt: skip
+
+
+def bursts_over(pair: Pair, *, forward: bool) -> tuple[Any, Any, dict, dict]:
+    """Rows and last words of the sender and of the receiver."""
+    far = BurstConfig(99, "10.91.0.1", asdict(BURSTS), "10.91.0.2")
+    near = BurstConfig(99, "10.91.0.2", asdict(BURSTS))
+    roles = ("burst-receiver", "burst-sender") if forward else ("burst-sender", "burst-receiver")
+    there = BurstEnd(roles[0], far, pair.far)
+    here = BurstEnd(roles[1], replace(near, peer_port=there.ports[0]), pair.near)
+    sender, receiver = (here, there) if forward else (there, here)
+    try:
+        deadline = time.monotonic() + 40
+        while sender.look()["base_rtt_ns"] is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        sender.start(BURSTS.period_ns)
+        while not sender.look()["done"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        said = sender.stop()
+        time.sleep(0.1)
+        heard = receiver.stop()
+        return sender.rows(), receiver.rows(), said, heard
+    finally:
+        here.close()
+        there.close()
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["forward", "reverse"])
+def test_what_bursts_lose_is_what_the_drop_counter_says_and_every_one_is_repaired(pair: Pair, forward: bool) -> None:
+    receiver = "far" if forward else "near"
+    pair.drop(receiver, "input", "udp length > 900 numgen random mod 1000 < 30")
+    sent, arrived, said, heard = bursts_over(pair, forward=forward)
+    assert len(sent) == len(arrived) == BURSTS.bursts
+    assert (sent["completion_ns"] > 0).all()
+    assert (sent["first"] == BURSTS.packets).all()
+    assert said["packets"] - heard["received"] == pair.counted(receiver) > 0
+    assert said["packets"] == BURSTS.bursts * BURSTS.packets + int(sent["repeats"].sum())
+    first = int(arrived["lost"].sum())
+    assert first == BURSTS.bursts * BURSTS.packets - int(arrived["received"].sum())
+    assert 0 < first <= pair.counted(receiver)  # the others were lost when sent again
+    assert (heard["dropped"], heard["strangers"], said["strangers"]) == (0, 0, 0)
