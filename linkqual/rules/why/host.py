@@ -9,48 +9,57 @@ from linkqual.stats import load_rates
 from linkqual.units import format_count, format_rate
 
 MORE = 1.15
+KEPT = 0.9  # of what was asked of it: a host that sends less is busy
 
 
 def readings(facts: Facts) -> list[Reading]:
     """Of the hosts."""
     busy, dropped = hosts.busy(facts.load), hosts.dropped_early(facts.measurement)
     slot = hosts.slot_limit(facts.measurement, facts.link.contracted_bps(facts.direction))
-    told = facts.load.cpu_near is not None or facts.load.cpu_far is not None
     if not (busy or dropped or slot):
-        if not told:
-            return [unseen("host", "iperf3 told nothing of the processors")]
-        shares = [share for share in (facts.load.cpu_near, facts.load.cpu_far) if share is not None]
-        return [
-            refuted(
-                "host", f"the busier end used {max(shares) * 100:.0f} % of a core, and neither host dropped packets"
-            )
-        ]
-    evidence: Lines = ()
-    if busy:
-        evidence += (("processors", f"iperf3 used {busy}"),)
-    if dropped:
-        evidence += (("drops of the receiving host", dropped),)
-    if slot:
-        evidence += (("PCIe slot", slot),)
-    evidence += _udp(facts)
-    carried = facts.carried(1)
-    if carried[2] == "UDP" and carried[0] > MORE * facts.ip(facts.got):
-        evidence += (("UDP load", f"{format_rate(carried[0])} (IP) came through: the line carries more"),)
-    said = " and ".join(
-        [f"iperf3 used {busy}"] * bool(busy)
-        + [f"the receiving host had no room for packets ({dropped})"] * bool(dropped)
-        + [slot] * bool(slot)
+        return [_at_rest(facts)]
+    seen = (
+        ("processors", f"iperf3 used {busy}" if busy else ""),
+        ("drops of the receiving host", f"the receiving host had no room for packets ({dropped})" if dropped else ""),
+        ("PCIe slot", slot),
     )
-    return [
-        Reading(
-            "host",
-            Fit.PROVEN if len(evidence) > 1 else Fit.FITS,
-            f"the host is the limit, not the line: {said}",
-            evidence,
-            "",
-            seconds.FASTER,
-        )
+    found = tuple((what, said) for what, said in seen if said)
+    evidence = (*found, *_udp(facts), *_line_carries(facts))
+    said = " and ".join(said for _, said in found)
+    fit = Fit.PROVEN if len(evidence) > 1 else Fit.FITS
+    return [Reading("host", fit, f"the host is the limit, not the line: {said}", evidence, "", seconds.FASTER)]
+
+
+def _at_rest(facts: Facts) -> Reading:
+    """iperf3 was not short of anything; whether the hosts were shows in our own load."""
+    behind = [
+        one
+        for one in (*facts.counts, *facts.host_counts)
+        if one.short == "host" and load_rates.offered_bps(one) < KEPT * one.asked_bps
     ]
+    if behind:
+        worst = min(behind, key=lambda one: load_rates.offered_bps(one) / one.asked_bps)
+        sent, asked = format_rate(load_rates.offered_bps(worst)), format_rate(worst.asked_bps)
+        said = f"the sending host could send only {sent} of {asked} of UDP: other programs may have taken its processors from TCP too"
+        return Reading(
+            "host",
+            Fit.POSSIBLE,
+            said,
+            (("UDP load", said),),
+            "",
+            f"end what else runs on both hosts, and measure again; {seconds.FASTER}",
+        )
+    shares = [share for share in (facts.load.cpu_near, facts.load.cpu_far) if share is not None]
+    if not shares:
+        return unseen("host", "iperf3 told nothing of the processors")
+    return refuted("host", f"the busier end used {max(shares) * 100:.0f} % of a core, and neither host dropped packets")
+
+
+def _line_carries(facts: Facts) -> Lines:
+    rate, _, what = facts.carried(1)
+    if what != "UDP" or rate <= MORE * facts.ip(facts.got):
+        return ()
+    return (("UDP load", f"{format_rate(rate)} (IP) came through: the line carries more"),)
 
 
 def _udp(facts: Facts) -> Lines:
