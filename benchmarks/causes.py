@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,7 +38,7 @@ objectives:
   - {metric: throughput, statistic: p50, direction: [forward, reverse], limit: 95 % of goodput, source: the benchmark}
 probes:
   stamp: {rate: 2 kpps, packets: 20_000}
-  throughput: {streams: [1, 4, 16], warmup: 2 s, short: 5 s, block: 5 s, cap: 8 s}
+  throughput: {streams: [1, 4, 16], warmup: 2 s, short: 5 s, block: 5 s, cap: 10 s, both: false, compare: none}
   trains: {}
   flows: {}
 """
@@ -68,6 +69,7 @@ class Row:
 
 def measure(folder: Path, text: str) -> Qualification | str:
     """The run of one line; what linkqual said instead when there is none."""
+    shutil.rmtree(folder / "run", ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "line.yaml").write_text(text)
     (folder / "causes.yaml").write_text(PROFILE)
@@ -88,7 +90,8 @@ def measure(folder: Path, text: str) -> Qualification | str:
     except subprocess.TimeoutExpired:
         return f"no end after {NEVER_S} s"
     try:
-        return document.load((folder / "run" / "run.json").read_text())
+        run = document.load((folder / "run" / "run.json").read_text())
+        return run.interrupted or run
     except (OSError, InputError):
         return (done.stderr or done.stdout).strip()[-500:]
 
