@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from linkqual.model import Train
 from linkqual.session.load_phase import Phase
-from linkqual.session.train_result import HELD_UP, agreeing, alike, congested, is_gentle, policed, settled
+from linkqual.session.train_result import HELD_UP, agreeing, alike, congested, is_gentle, lossy, policed, settled
 from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S
 
@@ -226,7 +226,9 @@ class Trains:
             self._failed("short")
         else:
             most = math.ceil(self._longest_bits(train) / 8 / self.bounds.each)
-            if self._packets >= most:
+            if self._packets >= most and lossy(train):
+                self._failed("short")
+            elif self._packets >= most:
                 self.ended = "none"
             self._packets = min(self._packets * GROWTH, most)
 

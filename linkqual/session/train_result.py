@@ -34,12 +34,15 @@ _UNNAMED = {
 
 
 def congested(train: Train, idle: Idle | None) -> bool:
-    """Whether less came out than went in: packets were dropped or waited."""
-    if train.lost > POLICED * train.packets:
-        return True
+    """Whether less came out than went in, for want of room: packets were dropped or waited."""
     risen = max(RISEN_NS, 5 * idle.noise_ns if idle else 0)
     slower = train.rate_bps is not None and train.rate_bps < SLOWER * train.offered_bps
     return slower and (train.lost > LOST * train.packets or (train.rise_ns or 0) > risen)
+
+
+def lossy(train: Train) -> bool:
+    """Whether so much was lost that something limits it, if it is not a bad line."""
+    return train.lost > POLICED * train.packets
 
 
 def takes_ns(train: Train, each: int) -> float:
@@ -50,7 +53,7 @@ def takes_ns(train: Train, each: int) -> float:
 def is_policed(train: Train, each: int) -> bool:
     """Dropped without waiting."""
     waited = train.buffer_ns if train.buffer_ns is not None else train.rise_ns or 0
-    return train.lost > POLICED * train.packets and waited < max(QUEUE_NS, QUEUE_PACKETS * takes_ns(train, each))
+    return lossy(train) and waited < max(QUEUE_NS, QUEUE_PACKETS * takes_ns(train, each))
 
 
 def is_gentle(train: Train) -> bool:
@@ -167,7 +170,7 @@ def result(
         noise_ns=round(idle.noise_ns) if idle else None,
     )
     if ended == "none":
-        least = max(min(train.rate_bps or 0.0, train.offered_bps) for train in trains if not congested(train, idle))
+        least = max(min(train.rate_bps or 0.0, train.offered_bps) for train in trains if not lossy(train))
         because = f"nothing slower than the {format_rate(round(least))} that were sent was met"
         return replace(found, kind="none", at_least_bps=least, because=because)
     limited = [train for train in trains if train.purpose in {"long", "again"} and train.rate_bps]
