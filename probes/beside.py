@@ -41,7 +41,7 @@ PACKET_BYTES = 64  # UDP payload: all four stamps and nothing more
 TIMEOUT_NS = 3 * NS_PER_S // 2
 IDLE_NS = NS_PER_S // 2
 DRAIN_NS = NS_PER_S // 2  # after a load, before packets count as idle again
-SILENCE_NS, ALIVE_S = NS_PER_S, 2.0  # with the packets still in flight: a cut line is told within five seconds
+SILENCE_NS, QUIET_S = NS_PER_S, 2.0  # with the packets still in flight: a cut line is told within five seconds
 MARGIN_S = 30  # for what comes before and after the load
 TICK_S = 0.02
 _NEVER_NS = 2**62
@@ -213,7 +213,7 @@ def _begin(bench: Bench, step: Step, *, every: bool) -> Beside:
     except LinkqualError as error:
         return Beside(far_fault(error))
     stream = _Marked(
-        **Stream.common(step, quiet), control=bench.control, opened=opened, silence_ns=SILENCE_NS, patience_s=ALIVE_S,
+        **Stream.common(step, quiet), control=bench.control, opened=opened, silence_ns=SILENCE_NS, quiet_s=QUIET_S,
         added=Added(bench.objectives), every=every,
     )  # fmt: skip
     try:

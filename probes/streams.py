@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from linkqual.records import Records
 
 SILENT = "silent"  # kind of fault: nothing is heard any more, and nobody hung up
+QUIET_S = 2.5  # for the far kernel to acknowledge that question: with the silence before, within five seconds
 SILENCE_NS = 2_000_000_000  # without any reply: ask the far end whether it is still there
 _PROGRESS_NS = 100_000_000
 _LOST = {
@@ -142,7 +143,7 @@ class AgentStream(Stream):
     opened: dict[str, Any]  # the agent's answer
     held: list[Records] = field(default_factory=list)
     silence_ns: int = SILENCE_NS
-    patience_s: float | None = None  # for that answer; None: the control channel's own
+    quiet_s: float = QUIET_S
 
     def settings(self) -> SenderConfig:
         """See Stream."""
@@ -215,7 +216,7 @@ class AgentStream(Stream):
     def _ask_whether_alive(self) -> None:
         """Nothing has come back for a while: does the far end still answer on the control channel?"""
         try:
-            self.control.call("stamp.counters", self.patience_s, session=self.opened["session"])
+            self.control.call("stamp.counters", quiet_s=self.quiet_s, session=self.opened["session"])
         except LinkqualError as error:
             self.fault = far_fault(error)
         else:

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import secrets
 import socket
 import ssl
+import termios
 import threading
 import time
 from types import TracebackType
@@ -94,16 +96,22 @@ class Control:
             raise
         return control
 
-    def call(self, name: str, timeout_s: float | None = None, **args: Json) -> dict[str, Json]:
-        """Ask and wait for the answer. A refusal, a broken connection or an overdue answer is a PeerError."""
+    def call(
+        self, name: str, timeout_s: float | None = None, quiet_s: float | None = None, **args: Json
+    ) -> dict[str, Json]:
+        """Ask and wait for the answer. A refusal, a broken connection or an overdue answer is a PeerError.
+
+        `quiet_s`: after so long without a word the far kernel must at least have acknowledged the request, or the line is cut; a
+        busy agent behind a line that works is waited for all the same.
+        """
         patience = TIMEOUTS_S.get(name, CALL_TIMEOUT_S) if timeout_s is None else timeout_s
         with self._asking:
-            answer = self._call(name, patience, args)
+            answer = self._call(name, patience, patience if quiet_s is None else quiet_s, args)
         if isinstance(answer, Refusal):
             raise PeerError(f"{self.peer.name}: {answer.message}", answer.hint, kind=answer.kind)
         return answer.result
 
-    def _call(self, name: str, patience: float, args: dict[str, Json]) -> Answer | Refusal:
+    def _call(self, name: str, patience: float, quiet: float, args: dict[str, Json]) -> Answer | Refusal:
         if self._socket is None:
             raise self._gone("the connection is closed")
         number, self._next = self._next, self._next + 1
@@ -112,6 +120,11 @@ class Control:
         try:
             self._socket.settimeout(patience)
             self._socket.sendall(frame)
+            with contextlib.suppress(TimeoutError):
+                return self._answer(number, deadline - patience + min(quiet, patience))
+            if not self._acknowledged():
+                patience = min(quiet, patience)
+                raise TimeoutError
             return self._answer(number, deadline)
         except TimeoutError:
             self._drop("silent")
@@ -194,6 +207,12 @@ class Control:
                 return message
             if message.id > number:  # smaller: the late answer to a call an interrupt cut short
                 raise WireError("an answer to a question never asked")
+
+    def _acknowledged(self) -> bool:
+        """Whether the far kernel has everything we sent."""
+        assert self._socket is not None
+        waiting = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))  # SIOCOUTQ: octets not acknowledged
+        return not any(waiting)
 
     def _message(self, deadline: float) -> Message:
         length = frame_length(self._read(LENGTH_OCTETS, deadline))

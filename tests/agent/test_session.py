@@ -415,6 +415,16 @@ def test_an_answer_overdue_is_a_lost_peer(agent_process: Any) -> None:
     control.close()
 
 
+def test_a_busy_agent_behind_a_line_that_works_is_waited_for(agent_process: Any) -> None:
+    control = Control.connect(agent_process.peer)
+    agent_process.signal(signal.SIGSTOP)
+    with pytest.raises(PeerError) as caught:
+        control.call("host", timeout_s=0.6, quiet_s=0.1)
+    assert "0.6 s" in caught.value.message  # its kernel had acknowledged the request
+    agent_process.signal(signal.SIGCONT)
+    control.close()
+
+
 def test_the_token_may_come_from_the_environment(
     start_agent: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
