@@ -5,7 +5,7 @@
 
 UDP: our own sender and receiver, a core each, every packet checked by its number: in trains (UDP_SEGMENT), and as single packets;
 against `iperf3 -u -b 0`. TCP: one stream through the throughput probe and an agent, against iperf3 by hand. The rounds are interleaved:
-this host's speed drifts, so read the ratios. Rates are at the IP layer for UDP, goodput for TCP, both as the receiver saw them.
+this host's speed drifts, so read the ratios, and on a busy one those `a_core`: for each core the busier end had. Rates are at the IP layer for UDP, goodput for TCP, both as the receiver saw them.
 `--json`: one object on the last line. Needs iperf3, and root or user namespaces.
 """
 
@@ -50,6 +50,11 @@ def udp(hosts: Hosts, seconds: float, *, segmented: bool) -> LoadCount:
             return together(phase, Direction.FORWARD, sender.result(), receiver.result())
 
 
+def a_core(count: LoadCount) -> float:
+    """Gbit/s received for each core that the busier end had: what other work on the machine took is left out."""
+    return (count.rate_bps or 0) / 1e9 / max(count.cpu_sender or 0, count.cpu_receiver or 0)
+
+
 def iperf3(hosts: Hosts, seconds: float, *more: str) -> Answer:
     """One test by hand: the receiver's rate, and lost packets of UDP."""
     with hosts.serve("iperf3", "-s", "-1", "-p", str(PORT), "-B", hosts.far_address):
@@ -58,8 +63,10 @@ def iperf3(hosts: Hosts, seconds: float, *more: str) -> Answer:
     if "-u" in more:
         got = document["sum"]
         arrived = got["packets"] - got["lost_packets"]
+        cpu = document["cpu_utilization_percent"]
         return {
             "bps": arrived * (PAYLOAD + HEADERS) * 8 / got["seconds"],
+            "cpu": max(cpu["host_total"], cpu["remote_total"]) / 100,
             "lost": got["lost_packets"],
             "sent": got["packets"],
         }
@@ -119,6 +126,9 @@ def main() -> None:
                 "iperf3_udp_gbps": theirs["bps"] / 1e9,
                 "tcp_gbps": tcp(hosts, asked.seconds) / 1e9,
                 "iperf3_tcp_gbps": iperf3(hosts, asked.seconds)["bps"] / 1e9,
+                "udp_gbps_a_core": a_core(trains),
+                "segmented_gbps_a_core": a_core(single),
+                "iperf3_udp_gbps_a_core": theirs["bps"] / 1e9 / theirs["cpu"],
                 "udp_lost": trains.lost + single.lost,
                 "udp_host_lost": trains.host_lost + single.host_lost,
                 "iperf3_udp_lost_share": theirs["lost"] / theirs["sent"],
@@ -130,6 +140,7 @@ def main() -> None:
     print(
         f"UDP in trains: {ratio:.1f} times iperf3 -u; single packets: {figures['segmented_gbps'] / figures['iperf3_udp_gbps']:.2f} times"
     )
+    print(f"for each core: {figures['udp_gbps_a_core'] / figures['iperf3_udp_gbps_a_core']:.1f} times iperf3 -u")
     print(f"TCP through linkqual: {figures['tcp_gbps'] / figures['iperf3_tcp_gbps']:.3f} of bare iperf3")
     if asked.json:
         print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
