@@ -221,4 +221,5 @@ def _spanned(step: Step, changed: dict[str, Json]) -> Step:
 
 
 def _blocks(params: dict[str, Json]) -> int:
-    return 1 + math.ceil(max(0, params["cap_seconds"] - params["seconds"]) / params["block_seconds"])
+    further = max(0, int(params["cap_seconds"]) - int(params["seconds"]))
+    return 1 + math.ceil(further / int(params["block_seconds"]))

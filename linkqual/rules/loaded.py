@@ -74,8 +74,11 @@ def _added(
     added = result.added.get(objective.direction)
     if added is None:
         return None
-    delays = {f"{objective.direction}_delay": added.delay}
-    summary = replace(beside.summary, over=added.over, **delays)
+    summary = replace(beside.summary, over=added.over)
+    if objective.direction is Direction.FORWARD:
+        summary = replace(summary, forward_delay=added.delay)
+    else:
+        summary = replace(summary, reverse_delay=added.delay)
     found = packets.finding(objective, replace(load, stamp=replace(beside, summary=summary)), family)
     if found.outcome is not Outcome.FAIL or load.conditions.same_clock:
         return found
