@@ -96,8 +96,9 @@ class Loading:
         try:
             loaded = self._carry_out(allowed, told or self._bench.progress)
         except LinkqualError as error:
-            self._lost = fault_of(error)
-            loaded = Loaded(self._nothing(allowed, self._lost.kind), fault=self._lost)
+            fault = fault_of(error)
+            self._lost = None if fault.kind == "cap" else fault  # a smaller phase may be allowed
+            loaded = Loaded(self._nothing(allowed, fault.kind), fault=fault)
         self._caps.used(loaded.count.sent_bytes)
         if less and not loaded.count.short:
             loaded = replace(loaded, count=replace(loaded.count, asked_bps=phase.rate_bps, short="cap"))
@@ -116,7 +117,7 @@ class Loading:
         self._sender.begin(self._number, phase, self._receiver.buffer_bytes)
         trip_ns = ready_ns - begun_ns if self._forward else time.monotonic_ns() - ready_ns  # of the far end's answer
         fault = self._await_end(phase, tell)
-        if fault is not None and fault.kind in _GONE:
+        if fault is not None and fault.kind != "interrupted":
             return self._broken(phase, fault)
         try:
             sent = self._sender.result()
@@ -151,18 +152,13 @@ class Loading:
                 try:
                     there = self._far.look()
                 except PeerError as error:
-                    self._halt_near()
-                    return Fault(error.kind if error.kind in _GONE else "silent", error.message, error.hint)
+                    return fault_of(error)
                 if there.get("ended_by"):
                     return None
 
     def _halt(self) -> None:
         with contextlib.suppress(PeerError):
             self._sender.halt()
-
-    def _halt_near(self) -> None:
-        if self._forward:
-            self._near.halt()
 
     def _progress(self, phase: Phase, here: dict[str, Any], left_ns: int) -> Progress:
         told = (here.get("told") or {}) if self._forward else here
