@@ -40,5 +40,5 @@ def _objectives(stored: Qualification, profile: Profile, link: Link) -> tuple[Ob
     """The red lines: those it was judged by when nothing is new; of a simulated run only what a simulation can show."""
     if profile == stored.profile and link == stored.plan.link:
         return stored.plan.objectives
-    objectives = planner.make(profile, link).objectives
+    objectives = planner.red_lines(profile, link)
     return tuple(one for one in objectives if not stored.simulated or METRICS[one.metric].probe == "stamp")

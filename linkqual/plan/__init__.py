@@ -84,6 +84,11 @@ def make(profile: Profile, link: Link, options: PlanOptions | None = None) -> Pl
     return bounded(plan, options)
 
 
+def red_lines(profile: Profile, link: Link) -> tuple[Objective, ...]:
+    """The objectives with their limits on this line, for what is measured already: nothing is planned, so nothing is refused."""
+    return _resolve(profile, link, PlanOptions(), profile.probes)[0]
+
+
 def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]]:
     for word in (*options.only, *options.skip):
         if word not in ORDER:
@@ -173,4 +178,4 @@ def _falling(objectives: list[Objective]) -> list[str]:
     return notes
 
 
-__all__ = ["PlanOptions", "as_json", "describe", "make", "traffic"]
+__all__ = ["PlanOptions", "as_json", "describe", "make", "red_lines", "traffic"]

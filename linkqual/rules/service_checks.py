@@ -130,39 +130,50 @@ def loss(objective: Objective, load: Load, limit: float | None, family: int) -> 
     """Of the frames offered within the CIR, by sequence number."""
     count = load.step.count
     as_loss = replace(objective, metric="loss_ratio", limit=limit)
-    longest = longest_event(as_loss, 0)
-    events = sum(math.ceil(one.packets / longest) for one in count.loss_events)
-    events = min(max(events, 1 if count.lost else 0), count.lost)
-    doubt = load.host_lost
-    sample = Sample(
-        count.sent, count.lost, events, limit or 0.5, objective.confidence, family, objective.assumed_burst, doubt,
-        suspicion=f"{format_count(doubt)} may have been dropped inside a host, which had no room", remedy=_ROOM,
-    )  # fmt: skip
-    made = Estimate(
-        sample.ratio,
-        sample.low,
-        sample.high,
-        objective.confidence,
-        sample.n,
-        "ratio",
-        "exact one-sided bounds, by frames and by loss events",
-    )
+    sample = _sample(as_loss, load, family)
+    method = "exact one-sided bounds, by frames and by loss events"
+    made = Estimate(sample.ratio, sample.low, sample.high, objective.confidence, sample.n, "ratio", method)
+
+    def found(outcome: Outcome, said: str, decide: str = "") -> Finding:
+        return _made(load, objective, outcome, _unnamed(as_loss, said), made, decide)
+
     if limit is None:
-        said = (
-            f"{format_count(count.lost)} of {format_count(count.sent)} frames were lost ({format_ratio(sample.ratio)})"
-        )
-        return _made(load, objective, Outcome.NOT_JUDGED, said, made)
+        lost, share = format_count(count.lost), format_ratio(sample.ratio)
+        return found(Outcome.NOT_JUDGED, f"{lost} of {format_count(count.sent)} frames were lost ({share})")
     ruling = rule(sample)
     if ruling.outcome is Outcome.PASS:
-        return _made(load, objective, Outcome.PASS, words.passed(as_loss, sample), made)
+        return found(Outcome.PASS, words.passed(as_loss, sample))
     if ruling.outcome is Outcome.FAIL:
-        failed = words.failed_in_bursts if ruling.reason is Reason.BURSTS else words.failed
-        return _made(load, objective, Outcome.FAIL, failed(as_loss, sample), made)
+        in_bursts = ruling.reason is Reason.BURSTS
+        return found(Outcome.FAIL, (words.failed_in_bursts if in_bursts else words.failed)(as_loss, sample))
+    said = words.open_(as_loss, sample, reason=ruling.reason)
+    if ruling.reason is Reason.HOST:
+        return found(Outcome.INCONCLUSIVE, said, sample.remedy)
     pps = count.sent * NS_PER_S / count.sent_ns if count.sent_ns else 0
-    more = sample.remedy if ruling.reason is Reason.HOST else words.decide(as_loss, sample, pps)
-    if ruling.reason is not Reason.HOST:
-        more += "; step: auto makes the steps as long as the proof takes"
-    return _made(load, objective, Outcome.INCONCLUSIVE, words.open_(as_loss, sample, reason=ruling.reason), made, more)
+    more = f"{words.decide(as_loss, sample, pps)}; step: auto makes the steps as long as the proof takes"
+    return found(Outcome.INCONCLUSIVE, said, more)
+
+
+def _sample(as_loss: Objective, load: Load, family: int) -> Sample:
+    count, longest, doubt = load.step.count, longest_event(as_loss, 0), load.host_lost
+    events = sum(math.ceil(one.packets / longest) for one in count.loss_events)
+    return Sample(
+        n=count.sent,
+        bad=count.lost,
+        events=min(max(events, 1), count.lost),
+        limit=as_loss.limit or 0.5,
+        confidence=as_loss.confidence,
+        family=family,
+        assumed=as_loss.assumed_burst,
+        doubt=doubt,
+        suspicion=f"{format_count(doubt)} may have been dropped inside a host, which had no room",
+        remedy=_ROOM,
+    )
+
+
+def _unnamed(objective: Objective, said: str) -> str:
+    """A sentence of `rules.words` without the name it begins with: ours has another."""
+    return said.removeprefix(words.name(objective)).removeprefix(": ").removeprefix(" of ")
 
 
 # ---- delay and its variation
@@ -188,11 +199,11 @@ def variation(objective: Objective, load: Load, limit: float | None, family: int
 def _of_stream(objective: Objective, load: Load, metric: str, limit: float | None, family: int) -> Finding:
     """The same red line as of a packet stream alone."""
     if load.beside is None:
-        why = f"{words.name(objective)}: no STAMP stream ran beside the load"
+        why = "no STAMP stream ran beside the load"
         return _made(load, objective, Outcome.NO_DATA, why, None, "run again: the agent has to answer it")
     as_stream = replace(objective, metric=metric, limit=limit)
     found = packets.finding(as_stream, replace(load.measurement, stamp=load.beside), family)
-    return replace(found, objective=objective)
+    return replace(found, objective=objective, because=_unnamed(as_stream, found.because))
 
 
 # ---- availability
