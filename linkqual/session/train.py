@@ -98,7 +98,7 @@ class Trains:
         if self.ended:
             return None
         asked, packets = self._planned()
-        left = (self.bounds.most_bytes - self._spent) // self.bounds.packet_bytes - _IDLE_PACKETS
+        left = self._left()
         if packets > left and (left < packets / 2 or self._stage != "long"):
             self.ended = "bytes"
             return None
@@ -114,6 +114,10 @@ class Trains:
             arrivals=True,
         )
         return Next(self._wait_ns(), self._idle_phase(), train)
+
+    def _left(self) -> int:
+        """Packets of a train that may still be sent."""
+        return (self.bounds.most_bytes - self._spent) // self.bounds.packet_bytes - _IDLE_PACKETS
 
     def _idle_phase(self) -> Phase:
         slow = 8 * self.bounds.packet_bytes * NS_PER_S // _IDLE_GAP_NS
@@ -225,17 +229,17 @@ class Trains:
             self._asked = min(2 * self._asked, self.bounds.fastest_bps)
             self._failed("short")
         else:
-            most = math.ceil(self._longest_bits(train) / 8 / self.bounds.each)
+            most = self._longest(train)
             if self._packets >= most and lossy(train):
                 self._failed("short")
             elif self._packets >= most:
                 self.ended = "none"
             self._packets = min(self._packets * GROWTH, most)
 
-    def _longest_bits(self, train: Train) -> float:
-        """Of a search train that meets nothing: half a second of the contract, or of what was offered."""
-        whole = max(DEEP_BYTES * 8, (self.bounds.contracted_bps or train.offered_bps) * OUTLAST_NS / NS_PER_S)
-        return min(whole, (self.bounds.most_bytes - self._spent) * 8.0 * self.bounds.each / self.bounds.packet_bytes)
+    def _longest(self, train: Train) -> int:
+        """Packets of a search train that meets nothing: half a second of the contract, or of what was offered."""
+        bits = max(DEEP_BYTES * 8, (self.bounds.contracted_bps or train.offered_bps) * OUTLAST_NS / NS_PER_S)
+        return min(math.ceil(bits / 8 / self.bounds.each), self._left())
 
     def _judged(self, train: Train) -> None:
         """A train above the rate found so far, which shows a rate and a bucket."""

@@ -10,7 +10,7 @@ from scipy import special
 
 from linkqual.model import Direction, Range, Train, TrainsResult
 from linkqual.stats.arrival_curve import Idle
-from linkqual.units import NS_PER_S, format_duration, format_rate, format_ratio
+from linkqual.units import NS_PER_S, format_duration, format_rate, format_ratio, format_size
 
 SLOWER = 0.97  # of what was offered: less came through
 HELD_UP = 0.03  # by which rates of one limit differ at most
@@ -171,7 +171,8 @@ def result(
     )
     if ended == "none":
         least = max(min(train.rate_bps or 0.0, train.offered_bps) for train in trains if not lossy(train))
-        because = f"nothing slower than the {format_rate(round(least))} that were sent was met"
+        longest = max(train.received for train in trains) * each
+        because = f"nothing slower than the {format_rate(round(least))} that were sent was met, in trains of up to {format_size(longest)}"
         return replace(found, kind="none", at_least_bps=least, because=because)
     limited = [train for train in trains if train.purpose in {"long", "again"} and train.rate_bps]
     good = alike(agreeing(limited, limited[-1].rate_bps or 0.0), each) if limited else []
