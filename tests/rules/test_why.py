@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from random import Random
 
 import pytest
 
-from linkqual.model import Diagnosis
+from linkqual.model import Diagnosis, Measurement
 from linkqual.rules.why import diagnose
 
 from .seeded_lines import CAUSES, line
@@ -56,3 +58,30 @@ def test_every_cause_not_named_is_told_with_a_reason() -> None:
 
 def test_the_same_measurements_give_the_same_diagnosis() -> None:
     assert found("loss", 5) == found("loss", 5)
+
+
+HOLES = {
+    "retransmits": None, "rtt_min_ns": None, "rtt_mean_ns": None, "mss": None, "receive_window_bytes": None, "cpu_near": None, "cpu_far": None,
+    "flows_bps": (), "sent_bytes": None, "allowed_bps": None, "receiver_bps": (0.0,) * 8, "version": "",
+}  # fmt: skip
+
+
+def holed(one: Measurement, chance: Random) -> Measurement:
+    if one.throughput is not None and chance.random() < 0.7:
+        hole = chance.choice(list(HOLES))
+        return replace(one, throughput=replace(one.throughput, **{hole: HOLES[hole]}))
+    if one.trains is not None and chance.random() < 0.4:
+        hole = chance.choice(["bucket_bytes", "buffer_ns", "rate_bps", "at_least_bps"])
+        return replace(one, trains=replace(one.trains, **{hole: None}))
+    return one
+
+
+def test_what_is_missing_makes_no_cause_certain_that_is_none() -> None:
+    """Steps that did not run, fields that an end did not tell, trains that came to nothing."""
+    for seed in range(400):
+        chance = Random(seed)
+        cause = chance.choice(CAUSES)
+        made = line(cause, seed % 8, udp=False)
+        kept = [holed(one, chance) for one in made.measured if chance.random() > 0.15]
+        for told in diagnose(made.plan, kept):
+            assert told.cause == cause or told.confidence != "high", (seed, told)
