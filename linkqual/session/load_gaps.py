@@ -8,7 +8,8 @@ import numpy.typing as npt
 from linkqual.session.arrivals import Arrivals
 from linkqual.stats.loss_events import MAX_EVENTS
 
-_SETTLED = 1 << 20  # packets: a gap so far behind the newest one is filled no more
+_SETTLED = 1 << 16  # packets: where gaps are many, one so far behind the newest packet is filled no more
+_MOST_OPEN = 4 * MAX_EVENTS
 
 Longs = npt.NDArray[np.int64]
 Event = list[int]  # first, packets, instants between which the first and the last of them left
@@ -20,6 +21,7 @@ class Gaps:
     def __init__(self) -> None:
         self._open: list[tuple[int, int, int, int]] = []  # first, last, departures of the neighbours
         self._found: list[Event] = []
+        self._settle_at = 0  # number of the newest packet
         self._last_ns: int | None = None  # departure of the newest packet
 
     def none(self, sent_ns: int) -> None:
@@ -32,16 +34,16 @@ class Gaps:
             return
         newest = np.maximum.accumulate(np.concatenate([[seen.next_seq - 1], seqs]))
         jumps = np.flatnonzero(seqs > newest[:-1] + 1)
-        for at in jumps[: 2 * MAX_EVENTS].tolist():
+        for at in jumps[: _MOST_OPEN - len(self._open)].tolist():
             first = int(newest[at]) + 1
             before = self._left(seqs, sent_ns, at, first - 1)
             self._open.append((first, int(seqs[at]) - 1, before, int(sent_ns[at])))
         top = int(seqs.argmax())
         if seqs[top] >= seen.next_seq:
             self._last_ns = int(sent_ns[top])
-        if len(self._open) > MAX_EVENTS:
+        if len(self._open) > MAX_EVENTS and seen.next_seq >= self._settle_at:
             self._settle(seen, seen.next_seq - _SETTLED)
-            del self._open[4 * MAX_EVENTS :]
+            self._settle_at = seen.next_seq + _SETTLED
 
     def _left(self, seqs: Longs, sent_ns: Longs, at: int, neighbour: int) -> int:
         here = np.flatnonzero(seqs[:at] == neighbour)

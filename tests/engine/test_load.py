@@ -184,6 +184,18 @@ def test_numbers_wrap_late_ones_fill_gaps_and_events_have_their_time() -> None:
     assert data["gaps"][-1] == [base + 2, 1, T + (base + 2) * MS, T + (base + 2) * MS]
 
 
+def test_of_many_losses_the_first_are_told_and_swaps_are_none() -> None:
+    counter = LoadCounter(1, S)
+    lost = set(range(1000, 400_000, 100))
+    for first in range(0, 400_000, 500):
+        seqs = [seq for seq in range(first, first + 500) if seq not in lost]
+        seqs[3], seqs[4] = seqs[4], seqs[3]
+        take(counter, seqs)
+    gaps = counter.data()["gaps"]
+    assert counter.reordered == 800
+    assert [(first, count) for first, count, _, _ in gaps] == [(seq, 1) for seq in sorted(lost)[:1000]]
+
+
 def test_numbers_that_cannot_be_are_damage_and_move_nothing() -> None:
     counter = LoadCounter(1, S, most=100)
     take(counter, [0, 1, 99, 100, (1 << 32) - 1], [0, 0, 0, 0, 0])
