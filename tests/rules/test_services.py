@@ -69,6 +69,7 @@ def load(
 def find(
     metric: str, *loads: ServiceStep, service: Service = GOOD, conditions: Conditions | None = None, **objective: Any
 ) -> Finding:
+    others = (Objective("loss_ratio", "ratio", WAY, 1e-5),) * objective.pop("others", 0)
     text = objective.pop("limit_text", "5 %" if metric == "policing" else "agreed")
     statistic = "p99" if METRICS[metric].quantiles else "ratio"
     one = Objective(metric, statistic, WAY, 0.0, METRICS[metric].relation, limit_text=text, **objective)
@@ -77,7 +78,7 @@ def find(
         conditions=conditions or Conditions(same_clock=True),
     )  # fmt: skip
     link = Link(services=(service,))
-    return judge(Plan("p", (), (one,), link), [taken]).findings[0]
+    return judge(Plan("p", (), (one, *others), link), [taken]).findings[0]
 
 
 # ---- information rate and policing
@@ -172,6 +173,7 @@ def test_every_load_has_to_keep_it_and_all_share_the_error_of_a_fail() -> None:
     one = load("cir", 100, lost=100, events=tuple(LossEvent(WAY, at, 0, at, 1) for at in range(100)))
     assert find("frame_loss_ratio", one, service=near).outcome is Outcome.FAIL  # 100 of 81,274 at 95 %
     assert find("frame_loss_ratio", one, *[load("cir", 50)] * 30, service=near).outcome is Outcome.INCONCLUSIVE
+    assert find("frame_loss_ratio", one, service=near, others=30).outcome is Outcome.INCONCLUSIVE
 
 
 def test_frames_a_host_may_have_lost_fail_no_line() -> None:
