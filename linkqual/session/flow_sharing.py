@@ -17,6 +17,7 @@ from linkqual.stats.load_rates import (
     UNEVEN,
     chance_of_room,
     flow_rates,
+    loss_ratio,
     offered_bps,
     shares,
     steady_bps,
@@ -64,7 +65,7 @@ def read(counts: Sequence[LoadCount]) -> Sharing:
     load = max(single.asked_bps, offered_bps(single))
     if alone >= CARRIED * load:
         return Sharing("whole", "one flow carries all of the load", alone, best_bps=alone, best_flows=1)
-    if alone >= CARRIED * offered_bps(single):
+    if loss_ratio(single) < SUFFERS and offered_bps(single) < CARRIED * load:
         return Sharing("unknown", "the sending host could not load one flow with more than came through", alone)
     many = sorted((one for one in good if one.flows >= 4), key=lambda one: one.flows)
     if not many:
