@@ -100,10 +100,10 @@ def _configuration(
     reasons |= dict.fromkeys(why)
     if settings["directions"] == "each":
         return {way: [[rung] for rung in rungs] for way, rungs in allowed.items()}, list(reasons)
-    pairs = {(rung.service, rung.kind, rung.title): [] for rungs in allowed.values() for rung in rungs}
+    pairs: dict[tuple[str, str], Round] = {}
     for rungs in allowed.values():
         for rung in rungs:
-            pairs[rung.service, rung.kind, rung.title].append(rung)
+            pairs.setdefault((rung.service, rung.title), []).append(rung)
     return {Direction.ROUND_TRIP: list(pairs.values())}, list(reasons)
 
 
