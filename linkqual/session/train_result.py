@@ -182,7 +182,8 @@ def result(
     if kind == "unknown":
         return replace(found, because=because)
     buffer = buffer_of(good, each) if kind == "shaper" else None
-    risen = max(train.rise_ns or 0 for train in good) if kind == "shaper" and buffer is None else None
+    slow = [train for train in good if is_gentle(train)]
+    risen = max(train.rise_ns or 0 for train in slow or good) if kind == "shaper" and buffer is None else None
     return replace(
         found,
         kind=kind,
@@ -191,7 +192,7 @@ def result(
         buffer_ns=buffer,
         buffer_at_least_ns=risen,
         outlasted=outlasted,
-        slow_too=any(is_gentle(train) for train in good),
+        slow_too=bool(slow),
         because=because if outlasted else f"{because}; too short a train to rule out a deeper bucket behind it",
     )
 

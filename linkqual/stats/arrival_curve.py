@@ -31,6 +31,7 @@ LAST = 0.25  # of the arrivals: behind the bend, or the train was too short
 POINTS = 120  # of the curve kept for people
 STEADY = 0.03  # by which both halves of what was measured may differ
 DROPPING = 0.01  # share lost from which a queue counts as full
+CLIMBED = 0.1  # of its depth: a full queue does not grow
 FULL = 0.9  # quantile of the delays behind a full queue: what found the last room, with a few late stamps left out
 CLOSE, APART = 1 / 8, 1 / 4  # of what is measured: fewer than half of the pairs span one stall
 _ROUNDS = 6  # of making the virtual server run flat
@@ -171,13 +172,21 @@ def _steady(since: Floats) -> bool:
 
 
 def _buffer(numbers: Ints, late: Ints, sent: Sent, found: _Fit, base: Idle) -> float | None:
-    """Delay behind a full queue: of what found room from the onset of the dropping on, and half a packet, since the next found none."""
+    """Delay behind a full queue: of what found room from the onset of the dropping on, and half a packet, since the next found none.
+
+    None where the delay still climbs then: packets wait elsewhere too.
+    """
     begin = onset(numbers, sent.packets)
     if begin is None or found.rate_bps <= 0:
         return None
     behind = late[numbers >= begin]
+    if len(behind) < FEWEST_IDLE:
+        return None
     takes = sent.each * 8 * NS_PER_S / found.rate_bps
-    return max(0.0, float(np.quantile(behind, FULL)) - base.full_ns + takes / 2) if len(behind) >= 10 else None
+    depth = max(0.0, float(np.quantile(behind, FULL)) - base.full_ns + takes / 2)
+    half = len(behind) // 2
+    climbed = float(np.median(behind[half:]) - np.median(behind[:half]))
+    return depth if climbed <= CLIMBED * depth + takes + 8 * base.noise_ns else None
 
 
 def onset(numbers: Ints, packets: int) -> int | None:
