@@ -11,6 +11,7 @@ from linkqual.metrics import METRICS
 from linkqual.model import (
     EndConditions,
     Finding,
+    Link,
     Measurement,
     Note,
     Outcome,
@@ -35,7 +36,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
     """All notes, what matters to the verdict first."""
     found = [
         *_advisory(findings),
-        *_hosts(measurements),
+        *_hosts(plan, measurements),
         *_streams(plan, measurements),
         *crosscheck.notes(measurements),
         *marking.notes(measurements),
@@ -60,13 +61,21 @@ def _advisory(findings: Sequence[Finding]) -> Iterator[Note]:
 # ---- hosts
 
 
-def _hosts(measurements: Sequence[Measurement]) -> Iterator[Note]:
+def _hosts(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
     for measurement in measurements:
         conditions = measurement.conditions
+        if measurement.throughput is not None and (narrow := _narrow_slot(plan.link, measurement)):
+            yield Note("host", narrow, "warn")
         for end, place in ((conditions.near, "near"), (conditions.far, "far")):
             yield from _drops(measurement, end, place)
             for said in end.notes:
                 yield Note("host", f"{place} end: {said}")
+
+
+def _narrow_slot(link: Link, measurement: Measurement) -> str:
+    """A card's slot that cannot carry the contract in either direction of this load: host-limited, whatever the line does."""
+    limit = hosts.slot_limit(measurement, link.contracted_bps(measurement.step.direction))
+    return f"{limit}: no measurement from there can prove the contract" if limit else ""
 
 
 def _drops(measurement: Measurement, end: EndConditions, place: str) -> Iterator[Note]:

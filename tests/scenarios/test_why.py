@@ -24,6 +24,9 @@ from linkqual.model import (
     Plan,
     Relation,
     SearchResult,
+    Service,
+    ServicesResult,
+    ServiceStep,
     Step,
 )
 from linkqual.rules.why import diagnose
@@ -113,6 +116,27 @@ def test_one_overload_alone_names_nothing() -> None:
     )
     assert told.cause == "none"
     assert "not looked for" in dict(told.against)["policer"]
+
+
+def test_a_policer_of_one_service_among_several_is_none_of_the_line() -> None:
+    """Overshoots of two services end at their own rates; only a service that is the whole line tells of it."""
+    counts = (udp(40e6, 0.25), udp(41e6, 0.26))
+    both = (Service("a", 20_000_000, 10_000_000), Service("b", 50_000_000))
+    steps = tuple(ServiceStep("a", FORWARD, "overshoot", 2.0, count) for count in counts)
+    link = Link(cir_bps=100_000_000, mtu=1500)
+    load = tcp(1, 28e6, draw(), rtt=0.008, resent=2e-3)
+    some = Measurement(Step("services", "services"), 0, 1, services=ServicesResult(both, steps))
+    assert why(link, stamp(50_000, 0), load, some).cause == "none"
+    whole = replace(some, services=ServicesResult((Service("a", 100_000_000),), steps))
+    assert why(link, stamp(50_000, 0), load, whole).cause == "policer"
+
+
+def test_short_packets_do_not_tell_what_long_ones_may_have() -> None:
+    short = loads(*(replace(udp(rate, 1 - 30e6 / rate), sizes=((110, 1),)) for rate in (40e6, 50e6)))
+    told = why(
+        Link(cir_bps=100_000_000, mtu=1500), stamp(50_000, 0), tcp(1, 28e6, draw(), rtt=0.008, resent=2e-3), short
+    )
+    assert told.cause == "none"
 
 
 # ---- A12: few flows on four members
@@ -299,6 +323,11 @@ def test_a_slot_that_cannot_carry_the_contract() -> None:
     told = why(link, stamp(100_000, 0), load)
     assert (told.cause, told.confidence) == ("host", "medium")
     assert "carries at most 252 Gbit/s one way, less than the 400 Gbit/s contracted" in told.sentence
+    notes = rules.judge(Plan("made", (), (), link), [load]).notes
+    assert [note.sentence for note in notes if note.kind == "host"] == [
+        "the slot of the near end's card carries at most 252 Gbit/s one way, less than the 400 Gbit/s contracted: "
+        "no measurement from there can prove the contract"
+    ]
 
 
 def test_hosts_that_rest_are_not_blamed() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from linkqual.model import Diagnosis, Direction, Measurement, Plan
-from linkqual.rules import loads
+from linkqual.rules import loads, words
 from linkqual.rules.why import bucket, facts, flows, host, loss, overhead, packet_rate, window
 from linkqual.rules.why.facts import Facts
 from linkqual.rules.why.reading import Fit, Reading, diagnosis
@@ -51,7 +51,7 @@ def _diagnosis(known: Facts, readings: list[Reading]) -> Diagnosis:
 
 def _short(known: Facts) -> str:
     load, got = known.load, known.got
-    streams = f"{load.streams} stream{'s' * (load.streams > 1)}"
+    streams = f"{words.streams(load.streams)}"
     share = f"{format_rate(got)} is {format_ratio(got / known.allowed)}"
     if known.subject == "flow":
         return f"{known.direction}, {streams}: {share} of what {known.heaviest.streams} reach"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linkqual.model import LoadCount, TrainsResult
-from linkqual.rules import loads
+from linkqual.rules import loads, words
 from linkqual.rules.why.facts import MANY, Facts
 from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
 from linkqual.stats import histogram, load_rates
@@ -202,7 +202,7 @@ def _tcp(facts: Facts, share: float) -> Lines:
     return (
         (
             "TCP",
-            f"{facts.load.streams} stream{'s' * (facts.load.streams > 1)} got {format_ratio(share)} of what the bucket's rate leaves{again}",
+            f"{words.streams(facts.load.streams)} got {format_ratio(share)} of what the bucket's rate leaves{again}",
         ),
     )
 
@@ -214,6 +214,10 @@ def _thin(facts: Facts, trains: TrainsResult) -> str:
         return f"a policer with a queue, and a shaper with one under {format_duration(FLAT_NS)}, cannot be told apart"
     if not trains.outlasted:
         return "no train stayed above the rate for half a second, so a deeper bucket may hide another rate"
+    if trains.kind == "shaper" and not trains.slow_too:
+        return (
+            "only trains far above that rate were sent, which may have waited at a wider choke point ahead of a policer"
+        )
     return ""
 
 

@@ -26,6 +26,7 @@ from linkqual.stats.tally import events
 NEARLY = 0.95  # of what the headers allow: TCP seldom fills a line to the last percent
 MANY = 4  # flows from which on a limit of single flows would show
 THIN_S = 5  # seconds of goodput under which nothing is held for certain
+LONG = 0.9  # of the MTU: shorter packets leave the IP layer less of the same line
 _ASSUMED_MTU = 1500
 
 
@@ -148,7 +149,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], direction: Direction) ->
         subject, measurement, allowed = "flow", judged[0], most
     elif allowed is None or (most >= loads.WHOLE * allowed and not broken):
         return None
-    load, counts = measurement.throughput, _counts(measurements, direction)
+    load, counts = measurement.throughput, _counts(plan.link, measurements, direction)
     assert load is not None
     assert allowed is not None
     return Facts(
@@ -203,13 +204,17 @@ def _trains(measurements: Sequence[Measurement], direction: Direction) -> Trains
     return told[-1] if told else found[-1] if found else None
 
 
-def _counts(measurements: Sequence[Measurement], direction: Direction) -> tuple[LoadCount, ...]:
+def _counts(link: Link, measurements: Sequence[Measurement], direction: Direction) -> tuple[LoadCount, ...]:
+    """UDP loads of long packets that the whole line may carry; those of one service among several meet that service's own policer."""
     found: list[LoadCount] = []
     for one in measurements:
         found += one.flows.counts if one.flows else ()
-        found += [step.count for step in one.services.steps] if one.services else []
         found += one.search.trials if one.search else ()
-    return tuple(one for one in found if one.direction is direction)
+        if one.services is not None and len(one.services.services) == 1:
+            whole = one.services.services[0].cir_bps >= NEARLY * (link.contracted_bps(direction) or 0)
+            found += [step.count for step in one.services.steps if whole]
+    least = LONG * min(link.mtu or _ASSUMED_MTU, _ASSUMED_MTU)
+    return tuple(one for one in found if one.direction is direction and min(one.sizes, default=(0, 0))[0] >= least)
 
 
 def _found(measurements: Sequence[Measurement], direction: Direction) -> tuple[FoundRate, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from linkqual.model import ThroughputResult
-from linkqual.rules import loads
+from linkqual.rules import loads, words
 from linkqual.rules.why import window
 from linkqual.rules.why.facts import MANY, Facts
 from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
@@ -216,8 +216,6 @@ def _other_reasons(facts: Facts, met: bool) -> str:
 def _tcp_lines(ladder: Sequence[ThroughputResult]) -> Lines:
     if len(ladder) < 2:
         return ()
-    said = ", ".join(
-        f"{one.streams} stream{'s' * (one.streams > 1)} {format_rate(loads.median(one))}" for one in ladder
-    )
+    said = ", ".join(f"{words.streams(one.streams)} {format_rate(loads.median(one))}" for one in ladder)
     gain = loads.median(ladder[-1]) / max(loads.median(ladder[0]), 1.0)
     return (("TCP, few streams against many", f"{said} (goodput): {format_ratio(gain)} of the first"),)

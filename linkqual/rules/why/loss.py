@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linkqual.model import ThroughputResult
-from linkqual.rules import loads
+from linkqual.rules import loads, words
 from linkqual.rules.why.facts import Facts, Idle
 from linkqual.rules.why.reading import Fit, Lines, Reading, refuted, unseen
 from linkqual.stats import load_rates
@@ -40,7 +40,7 @@ def readings(facts: Facts) -> list[Reading]:
     said = f"{lost}, which leaves a loss-based TCP about {left} a stream at {format_duration(rtt)}"
     if not fits:
         alone, many = format_rate(loads.median(few)), facts.load.streams
-        said += f"; {few.streams} alone got {alone}, and {many} that fall back at each loss do not fill the line either"
+        said += f"; {words.streams(few.streams)} alone got {alone}, and {many} that fall back at each loss do not fill the line either"
     thin = "" if more else "no UDP load was seen to carry more"
     return [Reading("loss", Fit.PROVEN if proven else Fit.FITS, said, evidence, thin, _next(facts, rtt, mss))]
 
