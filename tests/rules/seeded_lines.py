@@ -102,7 +102,7 @@ def trains(
         size, depth = bucket * chance.uniform(0.9, 1.1), buffer_s * 1e9 * chance.uniform(0.9, 1.1)
         result = TrainsResult(
             FORWARD, tuple(seen), kind, (rate, 0.995 * rate, 1.005 * rate), (size, 0.9 * size, 1.1 * size),
-            (depth, 0.9 * depth, 1.1 * depth) if kind == "shaper" else None, outlasted=True,
+            (depth, 0.9 * depth, 1.1 * depth) if kind == "shaper" else None, outlasted=True, slow_too=True,
         )  # fmt: skip
     return Measurement(Step("trains/forward", "trains", {}, FORWARD), 0, 1, trains=result)
 
