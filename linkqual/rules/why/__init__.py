@@ -51,7 +51,7 @@ def _diagnosis(known: Facts, readings: list[Reading]) -> Diagnosis:
 
 def _short(known: Facts) -> str:
     load, got = known.load, known.got
-    streams = f"{words.streams(load.streams)}"
+    streams = words.streams(load.streams)
     share = f"{format_rate(got)} is {format_ratio(got / known.allowed)}"
     if known.subject == "flow":
         return f"{known.direction}, {streams}: {share} of what {known.heaviest.streams} reach"
