@@ -55,7 +55,7 @@ def _delays(q: Qualification) -> Iterator[tuple[str, str]]:
 
 def _trains(q: Qualification) -> Iterator[tuple[str, str]]:
     for one in (m.trains for m in q.measurements if m.trains is not None):
-        said = [one.kind]
+        said = [one.kind if one.kind != "unknown" else f"nothing certain: {one.because}"]
         if one.rate_bps:
             said.append(f"rate {format_rate(one.rate_bps[0])}")
         if one.bucket_bytes:

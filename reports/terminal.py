@@ -24,7 +24,7 @@ _COLOURS = {
     Outcome.NOT_JUDGED: "2",
 }
 _SHORT = {Direction.FORWARD: "fwd", Direction.REVERSE: "rev", Direction.ROUND_TRIP: "both"}
-_LEVELS = ("full", "short", "tight")  # of detail, until a finding fits one line
+_LEVELS = ("full", "short", "tight", "close")  # of detail, until a finding fits one line
 _KEY = "→ forward   ← reverse   ⇄ round trip   * advisory"
 _RIGHT = frozenset({2, 5})  # value and n
 
@@ -108,7 +108,7 @@ def _table(q: Qualification, style: _Style) -> list[str]:
         room = style.width - sum(sizes)
         gap = min(3, room // (len(sizes) - 1))
         if gap >= 1:
-            key = [style.paint(style.text(_KEY), "2")] if level == "tight" else []
+            key = [style.paint(style.text(_KEY), "2")] if level in ("tight", "close") else []
             return _lines(rows, sizes, gap, findings, style) + key
     return _stacked(findings, style)
 
@@ -122,18 +122,38 @@ def _heads(findings: tuple[Finding, ...], level: str) -> list[str]:
 def _row(finding: Finding, style: _Style, level: str) -> list[str]:
     objective = finding.objective
     arrow = wording.ARROWS[objective.direction]
-    word = {"full": str(objective.direction), "short": _SHORT[objective.direction], "tight": ""}[level]
-    advisory = "" if objective.required else {"full": " (advisory)", "short": " (adv.)", "tight": "*"}[level]
+    word = {"full": str(objective.direction), "short": _SHORT[objective.direction], "tight": "", "close": ""}[level]
+    advisory = (
+        "" if objective.required else {"full": " (advisory)", "short": " (adv.)", "tight": "*", "close": "*"}[level]
+    )
     interval = wording.interval_words(finding.estimate)
-    return [
-        wording.metric_title(objective, short=level == "tight"),
-        f"{arrow} {word}".rstrip() if style.unicode or not word else word,
+    tight = level in ("tight", "close")
+    numbers = [
         wording.value_words(finding),
-        interval.replace(" … ", "…") if level == "tight" else interval,
+        interval.replace(" … ", "…") if tight else interval,
         wording.limit_words(objective),
         wording.sample_words(finding),
+    ]
+    if level == "close":
+        unit = f" {numbers[0].rpartition(' ')[2]}"  # stands with the value: once is enough
+        numbers[1] = numbers[1].removesuffix(unit)
+        numbers = [*(_close(number) for number in numbers[:3]), _thousands(numbers[3])]
+    return [
+        wording.metric_title(objective, short=level != "full"),
+        f"{arrow} {word}".rstrip() if style.unicode or not word else word,
+        *numbers,
         f"{style.symbol(finding.outcome)} {wording.SIGNS[finding.outcome].word}{advisory}",
     ]
+
+
+def _close(number: str) -> str:
+    """ "≤1.25×" of "≤ 1.25 times"."""
+    return number.replace("≤ ", "≤").replace("≥ ", "≥").replace(" times", "×")
+
+
+def _thousands(count: str) -> str:
+    """ "370k" of "369,715"; below ten thousand as it is."""
+    return f"{round(int(count.replace(',', '')) / 1000):,}k" if len(count) > len("9,999") else count
 
 
 def _lines(

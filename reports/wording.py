@@ -33,8 +33,26 @@ SIGNS: dict[Outcome, Sign] = {
     Outcome.NOT_JUDGED: Sign("NOT JUDGED", "·", "-", "not-judged"),
 }
 ARROWS: dict[Direction, str] = {Direction.FORWARD: "→", Direction.REVERSE: "←", Direction.ROUND_TRIP: "⇄"}
-SHORT_TITLES = {"round_trip_delay": "RTT", "one_way_delay": "one-way", "pdv": "PDV", "ipdv": "IPDV"}
-STATISTICS = {"ratio": "", "mean": "mean", "min": "minimum", "max": "maximum"}
+SHORT_TITLES = {
+    "round_trip_delay": "RTT",
+    "one_way_delay": "one-way",
+    "pdv": "PDV",
+    "ipdv": "IPDV",
+    "loaded_round_trip_delay": "loaded RTT",
+    "loaded_loss_ratio": "loaded loss",
+    "added_delay": "added",
+    "rate_symmetry": "symmetry",
+    "burst_completion": "burst",
+    "burst_spread": "burst spread",
+    "information_rate": "IR",
+    "frame_loss_ratio": "FLR",
+    "frame_transfer_delay": "FTD",
+    "frame_delay_variation": "FDV",
+    "service_availability": "availability",
+    "frame_throughput": "frames",
+}
+# of a metric that has only this one, its name says it
+STATISTICS = {"ratio": "", "factor": "", "cv": "", "mean": "mean", "min": "minimum", "max": "maximum"}
 
 
 def unit_of(objective: Objective) -> str:

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from linkqual import model as m
+from linkqual.metrics import METRICS
 from linkqual.model import Outcome
 from linkqual.reports import terminal, wording
 
@@ -146,3 +148,22 @@ def test_packets_left_out_of_the_delays_are_counted() -> None:
     measurements = (*q.measurements[:place], replace(taken, stamp=stamp), *q.measurements[place + 1 :])
     shown = terminal.render(replace(q, measurements=measurements), 100)
     assert "\n801 packets are left out of the delays: a stamp of user space\n" in shown
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_every_kind_of_red_line_takes_one_line(width: int) -> None:
+    """Names, units and outcomes at their longest."""
+    q = SAMPLES["policed"]()
+    assert q.verdict is not None
+    values = {"ns": 118.4e6, "bit/s": 119.4e6, "times": 1.268, "ratio": 0.02131}
+    kinds = [(name, metric) for name, metric in METRICS.items() if metric.unit in values]
+    findings = []
+    for name, metric in kinds:
+        value, statistic = values[metric.unit], "p99" if metric.quantiles else metric.statistics[0]
+        objective = m.Objective(name, statistic, metric.directions[0], 0.98 * value, required=False)
+        estimate = m.Estimate(value, 0.9 * value, 1.1 * value, 0.95, 369_715, metric.unit, "")
+        findings.append(m.Finding(objective, Outcome.INCONCLUSIVE, "why", estimate))
+    text = terminal.render(replace(q, verdict=replace(q.verdict, findings=tuple(findings))), width=width)
+    table = [line for line in text.splitlines() if "? INCONCLUSIVE" in line]
+    assert len(table) == len(kinds)
+    assert all("…" in line or "–" in line for line in table)  # value and interval in the same line
