@@ -22,7 +22,7 @@ from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
 from linkqual.wire import load
 
-_SINGLE, _JOINED = 512, 32  # messages read in one call
+_SINGLE, _JOINED = 512, 64  # messages read in one call
 _JOINED_BYTES = 65536
 _ROUNDS = 16  # calls before anybody else is listened to
 _TELL_NS, _GREET_NS = 100_000_000, 50_000_000
