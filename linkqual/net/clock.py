@@ -88,8 +88,11 @@ def realtime_allowed() -> bool:
 def go_prompt() -> bool:
     """A short time slice, so that the kernel runs this process soon after it wakes; needs no right, but Linux 6.12.
 
-    False where the kernel knows no such request. sched_setattr(2) has no wrapper in libc: struct sched_attr of 48 octets.
+    False where the kernel knows no such request. sched_setattr(2) has no wrapper in libc: struct sched_attr of 48 octets. A process
+    that was started with real-time priority (`chrt`) keeps it.
     """
+    if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
+        return True
     number = _SCHED_SETATTR.get(os.uname().machine)
     if number is None:
         return False
