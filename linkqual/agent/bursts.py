@@ -10,15 +10,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from linkqual.agent.load import GRACE_S
 from linkqual.agent.load import Session as LoadSession
-from linkqual.errors import PeerError
+from linkqual.errors import HostError, PeerError
 from linkqual.model import Json
 from linkqual.session.bursts import Shape
 from linkqual.units import NS_PER_S
@@ -27,8 +29,10 @@ from linkqual.wire.load import HEADERS
 
 if TYPE_CHECKING:
     from linkqual.net.bursts import BurstEnd
+    from linkqual.net.bursts_ends import BurstConfig
 
 MOST = 4  # of one near end at a time
+_TRIES = 3
 BURST_BYTES = 2**30  # the most one burst may hold: both ends keep a note of every packet of it
 
 
@@ -70,7 +74,6 @@ class Bursts:
             await self._session.run(one.end.close)
 
     async def _start(self, *, direction: str, **asked: Json) -> dict[str, Json]:
-        from linkqual.net.bursts import BurstEnd
         from linkqual.net.bursts_ends import BurstConfig
 
         if len(self._open) >= MOST:
@@ -82,13 +85,12 @@ class Bursts:
             peer_address=session.near,
             shape=asdict(shape),
             bind_address=session.here,
-            port=session.free_port(),
             max_packets=self._allowed(shape, sends=sends),
         )
         name = secrets.token_hex(8)
 
         def start() -> None:  # put down at once: the session may be over before anybody awaits this
-            end = BurstEnd("burst-sender" if sends else "burst-receiver", config)
+            end = _end("burst-sender" if sends else "burst-receiver", config, session.free_port)
             self._open[name] = _Open(end, sends, self._size(shape))
 
         await session.run(start)
@@ -120,6 +122,16 @@ class Bursts:
             moved = found["packets"] if one.sends else found["received"]
             self._session.moved(int(moved) * one.packet_bytes)
         return found | {"rows": bytes_text(zlib.compress(one.end.rows().tobytes(), 1))}
+
+
+def _end(role: str, config: BurstConfig, free_port: Callable[[], int]) -> BurstEnd:
+    """The process, on a port that is free; somebody else may take one between the look and the bind."""
+    from linkqual.net.bursts import BurstEnd
+
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(HostError):
+            return BurstEnd(role, replace(config, port=free_port()))
+    return BurstEnd(role, replace(config, port=free_port()))
 
 
 def _seconds(shape: Shape) -> float:

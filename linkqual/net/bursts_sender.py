@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from linkqual.net import clock
-from linkqual.net.bursts_ends import ROWS, BurstConfig, Ear, Heard, Mouth
+from linkqual.net.bursts_ends import ROWS, STRIDE, BurstConfig, Ear, Heard, Mouth, together
 from linkqual.net.bursts_loop import Loop
 from linkqual.net.clock import monotonic_ns
 from linkqual.net.process import CHUNK, Inbox, Json, Outbox
@@ -21,8 +21,6 @@ _ENOUGH = 10  # answers to hellos, for the smallest round trip
 _GREETED_NS = NS_PER_S  # after so long a single answer will do
 _SILENCE_NS = 5 * NS_PER_S  # a receiver of which nothing is heard any more is sent nothing more
 _TICK_NS = 20_000_000
-_STRIDE = 8  # at most so many of them by one flow
-_REST_NS = 250_000  # packets due within it leave together, with the last of them
 
 
 def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:
@@ -33,9 +31,8 @@ def drive(config: Json, inbox: Inbox, outbox: Outbox) -> None:
 class _Sender(Loop):
     def __init__(self, config: BurstConfig, inbox: Inbox, outbox: Outbox) -> None:
         super().__init__(config, inbox, outbox)
-        rest_ns = min(_REST_NS, self.shape.transfer_ns // 20)
-        self._together = max(1, min(int(rest_ns / self.shape.gap_ns), ROWS))
-        self._mouth = Mouth(self.ends, config, self.shape, min(self._together, _STRIDE))
+        self._together = together(self.shape)
+        self._mouth = Mouth(self.ends, config, self.shape, min(self._together, STRIDE))
         self._ear = Ear(self.ends, config, self.shape)
         self._sending: Sending | None = None
         self._hellos: list[int] = []  # when each left

@@ -81,7 +81,7 @@ class Sending:
         if now_ns < self._pace_ns:
             return None
         gap = self.shape.gap_ns
-        pace = max(self._pace_ns, now_ns - max(CATCH_UP_NS, 2 * gap))
+        pace: float = max(self._pace_ns, now_ns - max(CATCH_UP_NS, 2 * gap))
         most = min(most, int((now_ns - pace) / gap) + 1)
         again = [one for one in self._open.values() if one.repeats]
         if again and self.repeats_left > 0:
@@ -91,8 +91,8 @@ class Sending:
             if not fresh:
                 return None
             one = fresh[0]
-            if not one.unsent:
-                one.start_ns = now_ns  # it may have waited for those before it
+            if not one.unsent:  # it may have waited for those before it, and makes up for none of their delay
+                one.start_ns, pace, most = now_ns, now_ns, 1
             indices = np.arange(one.unsent, min(one.unsent + most, self.shape.packets))
             one.unsent += len(indices)
         one.left_ns[indices] = now_ns

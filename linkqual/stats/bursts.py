@@ -25,8 +25,8 @@ LEAST = 2 * BLOCKS  # bursts, for a spread or a drift
 
 def quantile(completions: Completions, q: float, confidence: float = 0.95) -> Interval:
     """RFC 2330 percentile with its order-statistic interval, ns; None: among the bursts never complete, or too few of them."""
-    ordered: list[int | None] = sorted(one for one in completions if one is not None)
-    ordered += [None] * (len(completions) - len(ordered))
+    known = sorted(one for one in completions if one is not None)
+    ordered: list[int | None] = [*known, *[None] * (len(completions) - len(known))]
     if not ordered:
         return None, None, None
     low, high = quantile_ranks(len(ordered), q, confidence)

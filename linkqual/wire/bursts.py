@@ -129,14 +129,15 @@ def _ranges(rest: bytes) -> tuple[tuple[int, int], ...]:
     return ranges
 
 
-def heads(payload: Octets) -> Rows:
-    """The heads of packets as columns, shape (rows,), sharing memory: `payload` is (rows, width) with a width of at least HEAD_BYTES."""
-    return np.ndarray(len(payload), HEAD, payload, strides=(payload.strides[0],))
+def heads(payload: Octets, packets: int = 1, octets: int = 0) -> Rows:
+    """The heads of packets as columns, shape (rows, packets), sharing memory: each row of `payload` holds so many, `octets` apart."""
+    rows, width = payload.shape
+    if (packets - 1) * octets + HEAD_BYTES > width:
+        raise WireError("the rows end before their last head")
+    return np.ndarray((rows, packets), HEAD, payload, strides=(payload.strides[0], octets or width))
 
 
-def data_rows(
-    payload: Octets, lengths: npt.NDArray[np.int64], session: int, packet_bytes: int
-) -> npt.NDArray[np.bool_]:
-    """Which packets are data of this session and as long as they were sent (`packet_bytes` of UDP payload)."""
-    rows = heads(payload)
-    return (lengths == packet_bytes) & (rows["kind"] == Kind.DATA) & (rows["session"] == session)
+def data_heads(heads: Rows, session: int) -> npt.NDArray[np.bool_]:
+    """Which heads are those of data of this session."""
+    found: npt.NDArray[np.bool_] = (heads["kind"] == Kind.DATA) & (heads["session"] == session)
+    return found

@@ -210,3 +210,16 @@ def test_packets_no_burst_has_are_strangers() -> None:
     assert arriving.add(np.array([0, 6, -1, 2]), np.array([40, 0, 0, -3]), np.zeros(4, np.int64), 0) == []
     assert arriving.counters["strangers"] == 4
     assert len(arriving.rows(final=True)) == 0
+
+
+def test_a_burst_that_waited_for_others_makes_up_for_none_of_their_delay() -> None:
+    sending = Sending(replace(SHAPE, overlap=True, period_ns=MS), 2 * DELAY, 0)
+    at, left = 0, {}
+    while 1 not in left or len(left[1]) < SHAPE.packets:
+        taken = sending.departures(at, 8)
+        if taken is not None:
+            sending.sent(taken, at)
+            left.setdefault(taken.burst, []).extend([at] * len(taken.indices))
+        at += 350_000  # the driver wakes too seldom
+    assert left[1][-1] - left[1][0] >= (SHAPE.packets - 1) * SHAPE.gap_ns
+    assert left[1][1] > left[1][0]

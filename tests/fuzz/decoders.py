@@ -233,8 +233,8 @@ def burst_packets(data: bytes) -> None:
         elif isinstance(reply, bursts.Complete):
             sending.complete(reply, MS)
     rows = _rows(data, bursts.HEAD_BYTES)
-    heads = bursts.heads(rows)
-    bursts.data_rows(rows, np.full(len(rows), rows.shape[1]), 7, 64)
+    heads = bursts.heads(rows)[:, 0]
+    bursts.data_heads(heads, 7)
     arriving = Arriving(BURSTS)
     columns = [heads[name].astype(np.int64) for name in ("burst", "index", "copy")]
     for at in (0, MS, 9 * MS):
