@@ -72,12 +72,13 @@ def run(
             **_DEFAULT,
         ),
     ] = None,
-    reflector_ports: Annotated[str, typer.Option(metavar="LOW-HIGH", help="UDP ports of the reflector and of loads.")] = "4863-4894",
+    reflector_ports: Annotated[
+        str, typer.Option(metavar="LOW-HIGH", help="UDP ports of the reflector and of loads.")
+    ] = "4863-4894",
     iperf3_ports: Annotated[str, typer.Option(metavar="LOW-HIGH", help="TCP ports of iperf3.")] = "5201-5232",
     max_pps: Annotated[int, typer.Option(help="Most probe packets a second.")] = 500_000,
-    max_bytes: Annotated[
-        int, typer.Option(help="Most bytes of one session, probes and loads, both directions.")
-    ] = 10**13,
+    max_bytes: Annotated[int, typer.Option(help="Most bytes of one session, probes and loads, both directions.")] = 10
+    ** 13,
     max_seconds: Annotated[int, typer.Option(help="Longest single test.")] = 24 * 3600,
     max_bps: Annotated[int, typer.Option(help="Most bits a second of one UDP load sent from here.")] = 10**12,
     reflector_only: Annotated[

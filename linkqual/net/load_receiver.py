@@ -227,8 +227,8 @@ class _Receiver:
                 self._ends.learn(int(flow), self._block.names[found[at, 0]])
         joined = len(found) > int(found[-1, 0] - found[0, 0]) + 1  # more packets than messages
         stamped = np.flatnonzero(np.diff(found[:, 0], prepend=-1)) if joined else slice(None)
-        columns = np.ascontiguousarray(found.T)
-        self._counter.take(*columns[1:], stamped)
+        _, numbers, flows, sent_ns, received_ns, octets = np.ascontiguousarray(found.T)
+        self._counter.take(numbers, flows, sent_ns, received_ns, octets, stamped)
 
     def _greeted(self, rows: Longs, heads: Any, lengths: Longs) -> None:
         """Words of no phase: where a flow is."""
