@@ -46,8 +46,8 @@ class Bins:
             self._sums[low - self.first] += (len(when_ns) if counts is None else int(counts.sum()), int(octets.sum()))
             return
         at = when_ns // self.interval_ns - self.first
-        np.add.at(self._sums, (at, 0), 1 if counts is None else counts)
-        np.add.at(self._sums, (at, 1), octets)
+        np.add.at(self._sums[:, 0], at, 1 if counts is None else counts)
+        np.add.at(self._sums[:, 1], at, octets)
 
     def _room(self, earliest_ns: int, latest_ns: int) -> tuple[int, int]:
         """Make room for these instants; the intervals they lie in."""
