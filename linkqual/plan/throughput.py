@@ -38,7 +38,7 @@ def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list
         return steps, reasons + ladder.why_beside()
     if settings["both"]:
         steps.append(ladder.step(Direction.ROUND_TRIP, most))
-    if settings["compare"] != "none":
+    if settings["compare"] not in ("none", ladder.congestion_control):
         steps += [ladder.step(way, most, settings["compare"]) for way in WAYS]
     return steps, reasons + ladder.why_beside()
 
@@ -55,6 +55,11 @@ class _Ladder:
         self.beside = [one for one in known if one.objective.metric in loaded.METRICS and self.pps]  # in packets
         self.fixed = self.options.duration_ns is not None or self.options.quick
         self.first, self.cap = self._seconds()
+
+    @property
+    def congestion_control(self) -> str:
+        """Of what is judged."""
+        return str(self.options.congestion_control or self.settings["congestion_control"])
 
     def _seconds(self) -> tuple[int, int]:
         """Measured seconds of a judged load: the first block, and at most."""
@@ -143,7 +148,7 @@ class _Ladder:
             "block_seconds": self.settings["block_seconds"],
             "cap_seconds": cap,
             "warmup_seconds": self.settings["warmup_seconds"],
-            "congestion_control": compare or self.options.congestion_control or self.settings["congestion_control"],
+            "congestion_control": compare or self.congestion_control,
             "judged": judged,
             "fixed": self.fixed or not judged,
             "allowed_bps": allowed if len(ways) > 1 else allowed[str(way)],

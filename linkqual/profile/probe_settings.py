@@ -159,7 +159,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("block", "block_seconds", _seconds("1 s", "1 h"), 51),
         Setting("cap", "cap_seconds", _seconds("1 s", "24 h"), 218),  # three slow seconds still leave p5 to be proven
         Setting("both", "both", boolean, True),  # one more load, both ways at once
-        Setting("compare", "compare", choice("bbr", "reno", "cubic", "dctcp", "none"), "bbr"),
+        Setting("compare", "compare", choice("bbr", "none"), "bbr"),
         Setting("beside", "beside_pps", _between(parse_packet_rate, "1 pps", "10 kpps"), 500),
         Setting(
             "congestion_control", "congestion_control", choice("default", "cubic", "reno", "bbr", "dctcp"), "cubic"

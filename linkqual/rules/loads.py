@@ -10,7 +10,7 @@ from linkqual.units import format_count, format_rate, format_ratio
 
 WHOLE = 0.985  # of what the headers allow: all of it, TCP's own needs taken off
 JUMBO = 9000
-HIDES_LOSS = ("bbr",)  # it keeps sending whatever is lost: shown beside, never judged in place of another
+HIDES_LOSS = ("bbr",)  # it keeps its rate whatever is lost: shown beside, never judged in place of another
 ALONE = 0.9  # one stream under this share of many is worth a note
 TIMESTAMPS_IPV4 = 52  # IPv4 and TCP headers with time stamps around the segment iperf3 reports
 
@@ -27,15 +27,15 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
 def by_streams(measurements: Sequence[Measurement], direction: Direction) -> list[ThroughputResult]:
     """The loads of a direction alone that have seconds to show, the one with the most streams last.
 
-    Those with a congestion control that hides loss are left out: they are a comparison and no rung of the ladder.
+    Those with a congestion control that hides loss are left out where there are others: a comparison is no rung of the ladder.
     """
     here = [
-        one.throughput
+        one
         for one in measurements
-        if one.throughput is not None and one.step.direction is direction
-        and one.step.params.get("congestion_control") not in HIDES_LOSS
-    ]  # fmt: skip
-    return sorted((one for one in here if one.receiver_bps), key=lambda one: one.streams)
+        if one.step.direction is direction and one.throughput and one.throughput.receiver_bps
+    ]
+    rungs = [one for one in here if one.step.params.get("congestion_control") not in HIDES_LOSS] or here
+    return sorted((one.throughput for one in rungs if one.throughput), key=lambda one: one.streams)
 
 
 def median(result: ThroughputResult) -> float:

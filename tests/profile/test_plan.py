@@ -351,3 +351,9 @@ def test_a_reflector_answers_probes_and_nothing_else() -> None:
         make(signed, LINE, PlanOptions(reflector=True))
     keyed = make(signed, LINE, PlanOptions(reflector=True, reflector_key=True))
     assert keyed.steps[0].params["packet_bytes"] == 112 + 20 + 20 + 16 + 8
+
+
+def test_what_is_judged_is_not_compared_with_itself() -> None:
+    keys = [one.key for one in make(TRAINING, LINE, PlanOptions(congestion_control="bbr")).steps]
+    assert "throughput/forward/16" in keys
+    assert "throughput/forward/16/bbr" not in keys
