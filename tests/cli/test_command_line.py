@@ -118,7 +118,8 @@ def test_a_plan_in_words_and_as_json() -> None:
     assert words.returncode == 0
     assert "332,858" in words.stdout
     plan = json.loads(linkqual("plan", "--json").stdout)
-    assert {step["probe"] for step in plan["steps"]} == {"path", "marking", "ping", "stamp", "throughput"}
+    probes = {step["probe"] for step in plan["steps"]}
+    assert probes == {"path", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts"}
 
 
 def test_simulate_judge_report_without_a_packet(tmp_path: Path) -> None:
