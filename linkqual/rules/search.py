@@ -10,7 +10,7 @@ from linkqual.session.activation import ip_share
 from linkqual.stats.throughput import OVERHEAD_BYTES
 from linkqual.units import format_rate, format_ratio
 
-_LIMITED = {
+LIMITED = {
     "host": "the hosts could do no more",
     "cap": "a cap on bytes or rate ended it",
     "interrupted": "it was interrupted",
@@ -74,5 +74,5 @@ def _carried(result: SearchResult, one: FoundRate, value: float) -> str:
         return f"frames of {frame} octets: at no rate tried {goal}"
     if one.limited:
         known = f"at least {format_rate(value)} with {goal}" if one.rate_bps is not None else "nothing"
-        return f"frames of {frame} octets: {known} is known, since {_LIMITED.get(one.limited, one.limited)}"
+        return f"frames of {frame} octets: {known} is known, since {LIMITED.get(one.limited, one.limited)}"
     return f"frames of {frame} octets: {format_rate(value)} with {goal}"

@@ -46,8 +46,7 @@ class Load:
     @property
     def title(self) -> str:
         """ "storage, CIR 75 %"."""
-        name = self.step.count.name.removeprefix(f"{self.service.name} ")
-        return f"{self.service.name}, {'performance' if self.step.kind == activation.PERFORMANCE else name}"
+        return f"{self.service.name}, {activation.title(self.step.kind, self.step.share)}"
 
     @property
     def cir_bps(self) -> int:

@@ -23,6 +23,11 @@ LINE = "line"  # name of the service that is the line itself
 Sizes = tuple[tuple[int, int], ...]
 
 
+def title(kind: str, share: float) -> str:
+    """ "CIR 50 %", "CIR + EIR", "overshoot", "performance": what a load of this share of the CIR is called."""
+    return {EIR: "CIR + EIR", OVERSHOOT: "overshoot", PERFORMANCE: "performance"}.get(kind, f"CIR {share * 100:.4g} %")
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """The STAMP packets beside a load. `payload_bytes`: of UDP; `ip_bytes` with its headers."""
@@ -53,9 +58,8 @@ class Rung:
 
     @property
     def title(self) -> str:
-        """ "CIR 50 %", "CIR + EIR", "overshoot", "CIR" of the performance test."""
-        named = {EIR: "CIR + EIR", OVERSHOOT: "overshoot", PERFORMANCE: "CIR"}
-        return named.get(self.kind, f"CIR {self.share * 100:.4g} %")
+        """See `title`."""
+        return title(self.kind, self.share)
 
     @property
     def phase(self) -> Phase:

@@ -134,7 +134,7 @@ def test_every_service_is_stepped_and_all_are_loaded_together(on: Callable[[Line
         "data CIR 50 %", "data CIR 100 %", "data CIR + EIR", "data overshoot", "voice CIR 50 %", "voice CIR 100 %", "voice overshoot",
     ]  # fmt: skip
     assert {(way, phase.name) for way, phase in line.sent[-4:]} == {
-        (way, f"{name} CIR") for way in (Direction.FORWARD, Direction.REVERSE) for name in ("data", "voice")
+        (way, f"{name} performance") for way in (Direction.FORWARD, Direction.REVERSE) for name in ("data", "voice")
     }
     assert line.marks == {26, 46}
     assert results[0].conditions.near.drops == {
