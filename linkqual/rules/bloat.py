@@ -102,8 +102,8 @@ def _kept(figures: Figures) -> Iterator[Note]:
     if figures.variation is not None:
         said.append(f"coefficient of variation {format_ratio(figures.variation)}")
     if figures.drift is not None and figures.median_bps:
-        slope, low, high = (100 * one / figures.median_bps for one in figures.drift)
-        said.append(f"drift {slope:+.2g} % an hour (95 %: {low:+.2g} to {high:+.2g})")
+        slope, low, high = (_percent(one / figures.median_bps) for one in figures.drift)
+        said.append(f"drift {slope} % an hour (95 %: {low} to {high})")
     if figures.dip is not None and figures.median_bps:
         lowest = format_ratio(figures.dip.lowest_bps / figures.median_bps)
         said.append(
@@ -114,12 +114,17 @@ def _kept(figures: Figures) -> Iterator[Note]:
     yield Note("throughput", "; ".join(said))
     asked = [
         figures.efficiency is not None and f"TCP efficiency {format_ratio(figures.efficiency)}",
-        figures.transfer_time_ratio is not None and f"transfer time ratio {figures.transfer_time_ratio:.3g}",
-        figures.buffer_delay is not None and f"buffer delay {100 * figures.buffer_delay:.3g} %",
+        figures.transfer_time_ratio is not None and f"transfer time ratio {figures.transfer_time_ratio:.3f}",
+        figures.buffer_delay is not None and f"buffer delay {_percent(figures.buffer_delay)} %",
         figures.bdp_bytes is not None and f"bandwidth-delay product {format_size(round(figures.bdp_bytes))}",
     ]
     if known := [one for one in asked if one]:
         yield Note("throughput", f"{figures.direction}, RFC 6349: {', '.join(known)}")
+
+
+def _percent(share: float) -> str:
+    """ "+0.3", "-12", "+3,070": signed, two digits or whole."""
+    return f"{100 * share:+,.0f}" if abs(share) >= 0.1 else f"{100 * share:+.2g}"
 
 
 # ---- what is shown beside

@@ -16,6 +16,7 @@ from linkqual.stats.slope import theil_sen
 DIP = 0.9  # of the median: seconds under it are a dip
 BLOCKS = 60  # at most, for the slope: neighbours that share one slow wave are one look
 HOUR_S = 3600
+LEAST_S = 50  # seconds: a slope of fewer says nothing of an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,12 @@ def longest_dip(bps: Sequence[float]) -> Dip | None:
 
 
 def drift_per_hour(bps: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float] | None:
-    """(slope, low, high) in bit/s an hour: Theil-Sen over at most BLOCKS means of neighbouring seconds; None under ten of them."""
-    blocks = np.array_split(np.asarray(bps, np.float64), min(BLOCKS, max(len(bps), 1)))
-    found = theil_sen([float(block.mean()) for block in blocks] if bps else [], confidence)
-    if found is None:
+    """(slope, low, high) in bit/s an hour: Theil-Sen over at most BLOCKS means of neighbouring seconds; None under LEAST_S seconds."""
+    if len(bps) < LEAST_S:
         return None
+    blocks = np.array_split(np.asarray(bps, np.float64), min(BLOCKS, len(bps)))
+    found = theil_sen([float(block.mean()) for block in blocks], confidence)
+    assert found is not None
     scale = HOUR_S * len(blocks) / len(bps)
     value, low, high = (each * scale for each in found)
     return value, low, high
