@@ -15,6 +15,7 @@ from scipy import special
 
 from linkqual.stats.confidence import quantile_ranks
 from linkqual.stats.histogram import quantile_rank
+from linkqual.stats.slope import theil_sen
 
 Completions = Sequence[int | None]
 Interval = tuple[float | None, float | None, float | None]  # value, low, high
@@ -57,14 +58,9 @@ def drift(completions: Completions, confidence: float = 0.95) -> Interval:
     blocks = _blocks(completions)
     if blocks is None:
         return None, None, None
-    medians = np.array([np.median(block) for block in blocks])
-    first, second = np.triu_indices(BLOCKS, 1)
-    slopes = np.sort((medians[second] - medians[first]) / (second - first))
-    spread = math.sqrt(BLOCKS * (BLOCKS - 1) * (2 * BLOCKS + 5) / 18)
-    reach = float(special.ndtri((1 + confidence) / 2)) * spread
-    low = max(math.floor((len(slopes) - reach) / 2), 0)
-    high = min(math.ceil((len(slopes) + reach) / 2), len(slopes) - 1)
-    value, below, above = (float(each) * (BLOCKS - 1) for each in (np.median(slopes), slopes[low], slopes[high]))
+    found = theil_sen([float(np.median(block)) for block in blocks], confidence)
+    assert found is not None
+    value, below, above = (each * (BLOCKS - 1) for each in found)
     return value, below, above
 
 
