@@ -16,6 +16,7 @@ from linkqual.model import (
     Fault,
     Finding,
     FlowsResult,
+    FoundRate,
     Histogram,
     Hop,
     HostFloor,
@@ -36,7 +37,11 @@ from linkqual.model import (
     Qualification,
     Relation,
     Rule,
+    SearchResult,
     Segment,
+    Service,
+    ServicesResult,
+    ServiceStep,
     Slice,
     StampResult,
     Step,
@@ -54,7 +59,13 @@ LOSS = Objective("loss_ratio", "ratio", Direction.FORWARD, 1e-5, source="Vertrag
 RATE = Objective(
     "throughput", "p10", Direction.REVERSE, 8.94e9, Relation.AT_LEAST, 0.99, False, "contract", "95 % of goodput"
 )
-LINK = Link("上海 – Zhongwei 2", "Example", 10**10, 5 * 10**9, "l2", 9000, 12_000_000, "Shanghai", "Zhongwei")
+GOLD = Service("gold – 金", 10**9, 5 * 10**8, 10**8, "l2", ((46, 7), (1500, 1)), 46, 1e-5, 12_000_000, 1_000_000, 0.999)
+LINK = Link(
+    "上海 – Zhongwei 2", "Example", 10**10, 5 * 10**9, "l2", 9000, 12_000_000, "Shanghai", "Zhongwei", services=(GOLD,)
+)
+CIR = LoadCount(
+    "gold – 金 CIR 100 %", Direction.REVERSE, 5 * 10**8, 10**10, ((46, 7), (1500, 1)), sent=9, received=8, lost=1
+)
 STAMP = Step("stamp", "stamp", {"rate_pps": 20000, "window": 512, "fixed": False}, packets=2_000_000, why="loss")
 LOAD = Step(
     "throughput/reverse/4", "throughput", {"streams": 4, "allowed_bps": None, "b": [1, 2.5, "x"]}, Direction.REVERSE
@@ -156,6 +167,23 @@ DOCUMENT = Qualification(
                     ),
                 ),
                 (40_001, 40_002),
+            ),
+        ),
+        Measurement(
+            Step("services/configuration/reverse", "services", direction=Direction.REVERSE),
+            START,
+            1,
+            services=ServicesResult(
+                (GOLD,),
+                (ServiceStep(GOLD.name, Direction.REVERSE, "cir", 1.0, CIR, StampResult(Summary(sent=1), 200.0, 64, 10**9, dscp=46), 147_200),),
+            ),
+        ),
+        Measurement(
+            Step("search/reverse", "search", direction=Direction.REVERSE),
+            START,
+            1,
+            search=SearchResult(
+                Direction.REVERSE, 1e-6, (CIR,), (FoundRate(46, 10**8, None), FoundRate(1500, 10**9, 9.5e8, "host")), 0.005
             ),
         ),
         Measurement(
