@@ -70,7 +70,7 @@ def test_the_longest_dip_is_told_and_marked() -> None:
     assert row.figures.dip is not None
     assert (row.figures.dip.start_s, row.figures.dip.seconds) == (32, 3)
     assert ("area ink", "longest dip") in charts_load.seconds_key(row, ())
-    assert "3 s<small>at 32 s, down to" in page()
+    assert "3 s <small>at 32 s, down to" in page()
 
 
 def test_a_day_of_seconds_is_drawn_small_and_never_milder() -> None:
@@ -123,7 +123,7 @@ def test_bursts_never_complete_are_said_and_are_no_longest_one() -> None:
     assert (there.late, back.late) == (1, 0)
     assert there.ideal == 16_000_000
     text = page()
-    assert "never<small>1 burst</small>" in text
+    assert "never <small>1 burst</small>" in text
     assert "999 of 1,000" in text
     assert "never complete" in text
 
