@@ -28,6 +28,7 @@ from linkqual.stats.error_performance import error_seconds
 from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio
 
 RATE_ERROR = 2e-3  # of a rate by the receiver's stamps against one by the sender's: two free clocks, and what is in flight at both edges
+PUNCTUAL = 0.99  # of the rate asked for: under it the sender was behind (`model.LoadCount.short`)
 WITHIN_CIR = (activation.CIR, activation.PERFORMANCE)
 UNAVAILABLE_NS = 10 * NS_PER_S  # so long must severely errored seconds follow each other
 FASTER = "offer the service from hosts that can: more cores, larger frames, or a share of the rate by --max-rate"
@@ -56,8 +57,19 @@ class Load:
     @property
     def offered_bps(self) -> float:
         """What left, the stream included, as the service counts it."""
+        return self._counted(self._left_bps)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the sender fell behind its schedule, whatever ended it: what it held up may have left in lumps."""
         count = self.step.count
-        return self._counted(count.sent_bytes * 8 * NS_PER_S / count.sent_ns) if count.sent_ns else 0.0
+        return count.short == "host" or (count.short != "cap" and self._left_bps < PUNCTUAL * count.asked_bps)
+
+    @property
+    def _left_bps(self) -> float:
+        """Of the load alone, IP layer: what followed the first packet until the last one left."""
+        count = self.step.count
+        return count.sent_bytes * (1 - 1 / count.sent) * 8 * NS_PER_S / count.sent_ns if count.sent_ns else 0.0
 
     @property
     def ir_bps(self) -> float:

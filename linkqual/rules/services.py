@@ -126,7 +126,7 @@ def _checked(check: _Check, objective: Objective, load: Load, limit: float | Non
             load.measurement.step.key,
         )
     found = check(objective, load, limit, family)
-    if found.outcome is not Outcome.FAIL or load.step.count.short != "host" or objective.metric == "policing":
+    if found.outcome is not Outcome.FAIL or not load.behind or objective.metric == "policing":
         return found
     said = f"{found.because}; but the sending host fell behind its schedule, and what it sends in lumps may be lost or late by its own doing"
     return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=checks.FASTER)

@@ -59,7 +59,7 @@ def load(
     title = {"cir": f"CIR {share:.0%}".replace("%", " %"), "eir": "CIR + EIR", "performance": "CIR"}.get(kind, kind)
     each = [(sent // seconds, received // seconds)] * seconds
     count = LoadCount(
-        f"data {title}", WAY, 0, seconds * 10**9, ((SIZE, 1),), sent=sent, sent_bytes=sent * SIZE, sent_ns=seconds * 10**9,
+        f"data {title}", WAY, round(offered * 1e6 * SHARE), seconds * 10**9, ((SIZE, 1),), sent=sent, sent_bytes=sent * SIZE, sent_ns=seconds * 10**9,
         received=received, received_bytes=received * SIZE, received_ns=seconds * 10**9, rate_bps=received * SIZE * 8 / seconds,
         lost=sent - received, loss_events=events, interval_ns=10**9, by_departure=tuple(each),
     )  # fmt: skip
@@ -185,6 +185,9 @@ def test_frames_a_host_may_have_lost_fail_no_line() -> None:
     assert find("frame_loss_ratio", dropped).outcome is Outcome.INCONCLUSIVE
     found = find("frame_loss_ratio", behind)
     assert (found.outcome, "fell behind its schedule" in found.because) == (Outcome.INCONCLUSIVE, True)
+    cut = replace(one, count=replace(one.count, short="interrupted"))
+    late = replace(cut, count=replace(cut.count, sent_ns=round(cut.count.sent_ns * 1.02)))
+    assert [find("frame_loss_ratio", each).outcome for each in (cut, late)] == [Outcome.FAIL, Outcome.INCONCLUSIVE]
 
 
 def test_without_a_figure_it_is_shown_and_a_profile_may_have_one() -> None:
