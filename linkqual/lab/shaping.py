@@ -24,9 +24,9 @@ def queues(interface: str, rate: Rate, mtu: int, framed: bool) -> Iterator[str]:
         yield f"{root} htb default {_REST}"
         yield from _classes(interface, _ALL, rate, packet, rate.members)
         return
-    # a policer is a bucket with almost no room to wait; what waits there passed too, so that much less is in the bucket
+    # a policer is a bucket with almost no room to wait. What waits there passes too, but not at once: half of it counts as bucket
     room = 2 * packet if rate.policer else rate.buffer_bytes
-    burst = max(packet, rate.bucket_bytes - room) if rate.policer else rate.bucket_bytes
+    burst = max(packet, rate.bucket_bytes - packet) if rate.policer else rate.bucket_bytes
     yield f"{root} tbf rate {rate.bps}bit burst {burst} limit {room}"
     if rate.per_flow_bps:
         yield f"qdisc add dev {interface} parent {_ALL}:1 handle {_APART}: htb default {_REST}"
@@ -36,7 +36,7 @@ def queues(interface: str, rate: Rate, mtu: int, framed: bool) -> Iterator[str]:
 def _classes(interface: str, handle: int, rate: Rate, packet: int, count: int) -> Iterator[str]:
     """`count` buckets side by side. Such a class lets its last packet go on credit: a bucket of one packet more than its burst."""
     room = 2 * packet if rate.policer else rate.buffer_bytes
-    burst = max(packet, rate.bucket_bytes - packet - (room if rate.policer else 0))
+    burst = max(packet, rate.bucket_bytes - packet * (2 if rate.policer else 1))
     bps = rate.of_one.bps
     for number in range(1, count + 1):
         yield (

@@ -117,10 +117,10 @@ def test_one_bucket_is_one_queue_and_needs_no_firewall() -> None:
     assert spreading("link1", rate, 1) == ""
 
 
-def test_a_policer_is_as_deep_as_said_though_the_kernel_needs_room_for_two_packets() -> None:
+def test_half_of_the_room_a_policer_needs_counts_as_its_bucket() -> None:
     for rate, packets in (
-        (Rate(10**8, policer=True, bucket_bytes=50_000), 2),
-        (Rate(10**8, policer=True, bucket_bytes=50_000, members=2), 3),
+        (Rate(10**8, policer=True, bucket_bytes=50_000), 1),
+        (Rate(10**8, policer=True, bucket_bytes=50_000, members=2), 2),
     ):
         told = next(line for line in queues("link1", rate, 1500, framed=False) if " burst " in line)
         assert f" burst {50_000 - packets * 1538} " in told
