@@ -88,9 +88,13 @@ class Search:
         return lost <= self.goal * sent
 
     def _kept_goal(self, trial: Trial, result: Told) -> None:
-        if result.offered_bps < OFFERED * trial.rate_bps:  # this host is the limit: the line was asked no more
+        if (
+            result.offered_bps < OFFERED * trial.rate_bps
+        ):  # twice, and this host is the limit: the line was asked no more
             rate = int(result.offered_bps)
-            if trial.final:
+            if not trial.repeat:
+                self.trial = Trial(trial.rate_bps, trial.final, repeat=True)
+            elif trial.final:
                 self._end("host", Trial(rate, final=True), kept=True)
             else:
                 self.limited, self.trial = "host", Trial(rate, final=True)

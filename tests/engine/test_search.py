@@ -96,8 +96,17 @@ def test_a_host_that_cannot_send_more_makes_no_figure_of_the_line() -> None:
         return Told(10_000, 0, min(trial.rate_bps, 25_000_000))
 
     search = Search(100_000_000, 0.0, 0.005)
-    assert [trial.rate_bps for trial in run(search, slow)] == [100_000_000, 25_000_000]
+    assert [trial.rate_bps for trial in run(search, slow)] == [100_000_000, 100_000_000, 25_000_000]
     assert (search.rate_bps, search.limited) == (25_000_000, "host")
+
+
+def test_a_host_that_stalls_once_is_no_limit() -> None:
+    def stalls(trial: Trial) -> Told:
+        return Told(10_000, 0, trial.rate_bps * (1.0 if trial.repeat else 0.9))
+
+    search = Search(100_000_000, 0.0, 0.005)
+    run(search, stalls)
+    assert (search.rate_bps, search.limited) == (100_000_000, "")
 
 
 @pytest.mark.parametrize(("line_bps", "limited"), [(80_000_000, "host"), (30_000_000, "")])
