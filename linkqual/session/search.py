@@ -76,8 +76,10 @@ class Search:
             self._kept_goal(trial, result)
         elif not trial.repeat:
             self.trial = Trial(trial.rate_bps, trial.final, repeat=True)
-        else:  # where the receiving host dropped what broke the goal, what the line did at this rate is not known
-            self._broke(trial, "host" if self._within(result.lost - result.host_lost, result.sent) else "")
+        else:  # where a host dropped what broke the goal, or fell behind and sent in lumps, what the line did is not known
+            by_host = self._within(result.lost - result.host_lost, result.sent)
+            behind = result.offered_bps < OFFERED * trial.rate_bps
+            self._broke(trial, "host" if by_host or behind else "")
         following = self.trial
         if following is None:
             return
@@ -88,10 +90,8 @@ class Search:
         return lost <= self.goal * sent
 
     def _kept_goal(self, trial: Trial, result: Told) -> None:
-        if (
-            result.offered_bps < OFFERED * trial.rate_bps
-        ):  # twice, and this host is the limit: the line was asked no more
-            rate = int(result.offered_bps)
+        if result.offered_bps < OFFERED * trial.rate_bps:
+            rate = int(result.offered_bps)  # the host's limit when it happens twice: the line was asked no more
             if not trial.repeat:
                 self.trial = Trial(trial.rate_bps, trial.final, repeat=True)
             elif trial.final:

@@ -100,6 +100,18 @@ def test_a_host_that_cannot_send_more_makes_no_figure_of_the_line() -> None:
     assert (search.rate_bps, search.limited) == (25_000_000, "host")
 
 
+def test_what_a_host_that_is_behind_loses_is_not_the_lines_limit() -> None:
+    def behind(trial: Trial) -> Told:
+        late = trial.rate_bps > 40_000_000
+        return Told(10_000, 30 if late else 0, trial.rate_bps * (0.9 if late else 1.0))
+
+    search = Search(100_000_000, 0.0, 0.005)
+    run(search, behind)
+    assert search.limited == "host"
+    assert search.rate_bps is not None
+    assert 39_000_000 < search.rate_bps <= 40_000_000
+
+
 def test_a_host_that_stalls_once_is_no_limit() -> None:
     def stalls(trial: Trial) -> Told:
         return Told(10_000, 0, trial.rate_bps * (1.0 if trial.repeat else 0.9))
