@@ -42,16 +42,7 @@ def test_only_packets_under_load_are_counted(far_end: Any) -> None:
     assert stream.far.counters["answered"] >= result.summary.sent
 
 
-def test_unmarked_everything_counts(far_end: Any) -> None:
-    with beside.running(far_end.bench(), STEP, rate_pps=1000) as stream:
-        time.sleep(0.2)
-    result = stream.result()
-    assert result is not None
-    assert result.summary.sent >= 100
-    assert stream.added() == {}
-
-
-def test_two_ask_the_agent_at_once(far_end: Any) -> None:
+def test_two_ask_the_agent_at_once_and_unmarked_every_packet_counts(far_end: Any) -> None:
     answers: list[Any] = []
     with beside.running(far_end.bench(), STEP, rate_pps=1000) as stream:
         asking = [threading.Thread(target=lambda: answers.append(far_end.control.call("host"))) for _ in range(4)]
@@ -60,19 +51,20 @@ def test_two_ask_the_agent_at_once(far_end: Any) -> None:
         assert far_end.control.lost() == ""
         for one in asking:
             one.join(10)
+        time.sleep(0.1)
     assert len(answers) == 4
     assert stream.fault is None
+    result = stream.result()
+    assert result is not None
+    assert result.summary.sent >= 50
+    assert stream.added() == {}
 
 
 def test_without_a_stream_the_reason_is_told(far_end: Any) -> None:
-    with (
-        beside.running(far_end.bench(), STEP, rate_pps=1000) as first,
-        beside.running(far_end.bench(), STEP, rate_pps=1000, idle_ns=NS_PER_S) as second,
-    ):
-        assert second.fault is not None
-        assert second.fault.kind == "state"
-    assert second.result() is None
-    assert first.fault is None
+    with beside.running(far_end.bench(), STEP, rate_pps=10**6, idle_ns=NS_PER_S) as refused:
+        assert refused.fault is not None
+        assert refused.fault.kind == "cap"
+    assert refused.result() is None
     with beside.running(far_end.bench(), STEP, rate_pps=0) as none:
         assert none.fault is None
     assert none.result() is None
