@@ -190,17 +190,22 @@ class Ear:
         self._block = MessageBlock(rows, -(-width // 64) * 64, named=True)
         self.strangers = 0
 
-    def listen(self) -> Iterator[Heard | tuple[Reply, int, bytes]]:
-        """Batches of data; answers with their arrival on the monotonic clock and the sender's address."""
-        block = self._block
+    def listen(self, ready: set[int]) -> Iterator[Heard | tuple[Reply, int, bytes]]:
+        """Batches of data; answers with their arrival on the monotonic clock and the sender's address. `ready`: descriptors to read."""
+        block, filled = self._block, 0
         for each in self._ends.sockets:
-            count = block.count
-            while count == block.count:
-                count = each.receive(block)
-                if count:
-                    yield from self._sorted(count)
-                else:
+            more = each.descriptor in ready
+            while more:  # what several sockets have is looked at in one go
+                count = each.receive(block, filled)
+                if not count:
                     each.sent_stamps()  # an ICMP error that waits would be all that is ever read
+                filled += count
+                more = filled == block.count
+                if more:
+                    yield from self._sorted(filled)
+                    filled = 0
+        if filled:
+            yield from self._sorted(filled)
 
     def _sorted(self, count: int) -> Iterator[Heard | tuple[Reply, int, bytes]]:
         block, size = self._block, self._shape.packet_bytes

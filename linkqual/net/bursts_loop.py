@@ -53,9 +53,9 @@ class Loop(ABC):
         """The last look."""
         return self.look()
 
-    def wait(self, ns: float) -> bool:
-        """Until something is there to be read, at most so long; whether it is."""
-        return bool(select.select(self._descriptors, [], [], max(ns, 0) / NS_PER_S)[0])
+    def wait(self, ns: float) -> set[int]:
+        """Until something is there to be read, at most so long; the descriptors where it is."""
+        return set(select.select(self._descriptors, [], [], max(ns, 0) / NS_PER_S)[0])
 
     def _obey(self) -> bool:
         for message in self.inbox.take():

@@ -41,12 +41,12 @@ class _Receiver(Loop):
         now = monotonic_ns()
         if not self.ends.far and not self._arriving.counters["received"]:
             self._knock(now)
-        if self.wait(min(self._arriving.next_ns() - now, _TICK_NS)) and self._listen():
+        if self._listen(self.wait(min(self._arriving.next_ns() - now, _TICK_NS))):
             self._alarm.sleep_until(monotonic_ns() + self._gather_ns)
         now = monotonic_ns()
         if now < self._arriving.next_ns():
             return
-        self._listen()  # what waits here is not missing
+        self._listen(self.wait(0))  # what waits here is not missing
         for report in self._arriving.due(now):
             self._mouth.say(report, name=self._latest[report.burst][1])
 
@@ -56,7 +56,7 @@ class _Receiver(Loop):
 
     def final(self) -> Json:
         """See Loop: nothing more is waited for."""
-        self._listen()
+        self._listen(self.wait(0))
         return self._told(final=True)
 
     def _told(self, *, final: bool) -> Json:
@@ -81,10 +81,10 @@ class _Receiver(Loop):
                 self._mouth.say(Hello(self._knocks, True, flow), flow=flow)
             self._knocks, self._knock_ns = self._knocks + 1, now
 
-    def _listen(self) -> bool:
+    def _listen(self, ready: set[int]) -> bool:
         """Whether data came."""
         data = False
-        for heard in self._ear.listen():
+        for heard in self._ear.listen(ready) if ready else ():
             self._heard_ns = monotonic_ns()
             if isinstance(heard, Heard):
                 self._take(heard)

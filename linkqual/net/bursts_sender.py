@@ -63,8 +63,7 @@ class _Sender(Loop):
                 self._packets += self._mouth.send(taken)
                 self._sending.sent(taken, monotonic_ns())
             heard = self.wait(min(self._sending.next_ns(self._together) - monotonic_ns(), _TICK_NS))
-        if heard:
-            self._listen()
+        self._listen(heard)
 
     def look(self) -> Json:
         """How far it is; settled bursts go ahead of it."""
@@ -102,8 +101,8 @@ class _Sender(Loop):
             self._mouth.say(Hello(len(self._hellos)), flow=len(self._hellos) % self.shape.flows)
             self._hellos.append(now)
 
-    def _listen(self) -> None:
-        for heard in self._ear.listen():
+    def _listen(self, ready: set[int]) -> None:
+        for heard in self._ear.listen(ready) if ready else ():
             if isinstance(heard, Heard):
                 continue
             reply, at_ns, name = heard

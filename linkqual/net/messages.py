@@ -86,15 +86,19 @@ class MessageBlock:
         self.longs: Longs = self.control.view(np.int64)  # of the control data
         self._prepared = False  # every row's control data is an id, of which the number alone changes
 
-    def receive(self, descriptor: int, flags: int = 0) -> int:
-        """Take what is there without waiting, at most `count`; 0: nothing. Raises OSError for anything but "nothing there"."""
-        self.sizes[:] = self.width
+    def receive(self, descriptor: int, flags: int = 0, first: int = 0) -> int:
+        """Take what is there without waiting, into the rows from `first` on; how many, 0: nothing.
+
+        Raises OSError for anything but "nothing there".
+        """
+        self.sizes[first:] = self.width
         if self._named:
-            self.name_lengths[:] = NAME_BYTES
+            self.name_lengths[first:] = NAME_BYTES
         if self._controlled:
-            self.control_lengths[:] = CONTROL_BYTES
+            self.control_lengths[first:] = CONTROL_BYTES
             self._prepared = False
-        got: int = _libc.recvmmsg(descriptor, self._address, self.count, flags | _DONT_WAIT, None)
+        at = self._address + first * MESSAGE_BYTES
+        got: int = _libc.recvmmsg(descriptor, at, self.count - first, flags | _DONT_WAIT, None)
         if got >= 0:
             return got
         number = ctypes.get_errno()

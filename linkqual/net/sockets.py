@@ -178,11 +178,11 @@ class StampedSocket:
             return True
         return False
 
-    def receive(self, block: MessageBlock) -> int:
-        """Messages that are there, at most a block full. A pending ICMP error is left to `sent_stamps`, which sees it too."""
+    def receive(self, block: MessageBlock, first: int = 0) -> int:
+        """Messages that are there, at most a block full, from row `first` on. A pending ICMP error is left to `sent_stamps`, which sees it too."""
         for _ in range(4):
             with contextlib.suppress(OSError):
-                return block.receive(self.descriptor)
+                return block.receive(self.descriptor, first=first)
         return 0
 
     def send(self, data: bytes | bytearray, number: int | None = None) -> int:

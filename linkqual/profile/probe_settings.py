@@ -193,7 +193,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     "bursts": (
         Setting("pattern", "pattern", choice(*PATTERNS), PATTERNS[0]),
         Setting("count", "count", whole(1, 10_000_000), 1000),
-        Setting("flows", "flows", whole(1, 128), 4),
+        Setting("flows", "flows", whole(1, 128), 32),
         Setting("size", "size_bytes", _or_word({"auto": 0}, _between(parse_size_bytes, "1 B", "1 TB")), 0),
         Setting("period", "period_ns", _or_word({"auto": 0}, _between(parse_duration_ns, "100 us", "1 h")), 0),
         Setting("quiet", "quiet_ns", _between(parse_duration_ns, "100 us", "1 s"), 1_000_000),
