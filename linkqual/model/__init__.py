@@ -25,6 +25,7 @@ from linkqual.model.asking import (
 from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import ClockState, Conditions, EndConditions, Fault, HostFloor
 from linkqual.model.load import FlowsResult, LoadCount
+from linkqual.model.mtu import MtuHop, MtuResult, MtuTcp, MtuTried, MtuWay
 from linkqual.model.packets import Burst, ClockStep, Edge, Histogram, LossEvent, Pacing, Segment, Slice, Summary, Tally
 from linkqual.model.probes import (
     Decision,
@@ -82,6 +83,11 @@ __all__ = [
     "MarkingRow",
     "MarkingTrace",
     "Measurement",
+    "MtuHop",
+    "MtuResult",
+    "MtuTcp",
+    "MtuTried",
+    "MtuWay",
     "Note",
     "Objective",
     "Outcome",

@@ -8,6 +8,7 @@ from linkqual.model.asking import Direction, Json, Objective, Outcome, Plan, Pro
 from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import Conditions, Fault
 from linkqual.model.load import FlowsResult
+from linkqual.model.mtu import MtuResult
 from linkqual.model.probes import MarkingResult, PathResult, PingResult, StampResult
 from linkqual.model.services import SearchResult, ServicesResult
 from linkqual.model.tcp import ThroughputResult
@@ -15,7 +16,7 @@ from linkqual.model.trains import TrainsResult
 
 RESULTS = (
     *("stamp", "ping", "throughput", "throughput_back", "path", "marking"),
-    *("services", "search", "trains", "flows", "bursts", "bursts_back"),
+    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu"),
 )  # the fields of a Measurement that hold one
 
 
@@ -38,6 +39,7 @@ class Measurement:
     flows: FlowsResult | None = None
     bursts: BurstsResult | None = None  # forward
     bursts_back: BurstsResult | None = None  # reverse, at the same time
+    mtu: MtuResult | None = None
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
     not_needed: str = ""  # why a step that only explains was not carried out
