@@ -28,6 +28,7 @@ from linkqual.stats.load_rates import (
 CARRIED = 0.97  # of the load: all of it, what jitter and stragglers take off
 GROWS = 1.06  # many flows carry that much more than one: it is flows that are limited
 AGREES = 0.06  # two rates are the same
+EXACT = 0.03  # TCP streams fill a member to within that
 SUFFERS = 0.03  # loss of a flow on a member that is full
 DOUBTFUL = 0.5  # with more chance than that a bundle would have looked the same: nothing is learnt
 _MOST_MEMBERS = 64
@@ -161,3 +162,18 @@ def _grouped(ordered: Sequence[float], member: float, tolerance: float) -> tuple
         found.append(size)
         at += size
     return tuple(found)
+
+
+def shared(rates: Sequence[float], member: float) -> int | None:
+    """How many members these streams fill, where the rate of one is known: some streams have a member for themselves, and the others whole
+    members between them, however they divide those. None where that does not explain them.
+    """
+    alone = [rate for rate in rates if abs(rate / member - 1) <= EXACT]
+    others = [rate for rate in rates if rate < (1 - 2 * EXACT) * member]
+    if not alone or not others or len(alone) + len(others) < len(rates):
+        return None
+    filled = math.fsum(others) / member
+    whole = round(filled)
+    if whole < 1 or abs(filled / whole - 1) > EXACT or len(others) < 2 * whole:
+        return None
+    return len(alone) + whole

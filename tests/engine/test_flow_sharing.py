@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from linkqual.bottleneck import Rate
-from linkqual.session.flow_sharing import Sharing, groups, read
+from linkqual.session.flow_sharing import Sharing, groups, read, shared
 from linkqual.session.load_schedule import flow_of
 from linkqual.stats.load_rates import chance_of_room, flow_rates, steady_bps
 
@@ -124,3 +124,21 @@ def test_flows_that_share_a_member_divide_it_about_evenly() -> None:
     count = flow_count(Rate(25_000_000, True, 3100), 2, LOAD, 8)
     (_, one, _), (_, other, _) = count.by_flow
     assert min(one, other) > 0.8 * max(one, other)
+
+
+@pytest.mark.parametrize(
+    ("rates", "member", "full"),
+    [
+        ([27.2, 27.2, 12.7, 14.6], 27.2, 3),  # as four streams were seen on four members
+        ([27.2, 6.0, 6.8, 7.5, 3.8, 6.5, 3.7, 5.2, 4.0, 4.2, 6.0, 5.6, 6.6, 5.4, 6.3, 4.2], 27.2, 4),
+        ([10.0, 10.0, 10.0, 10.0], 10.0, None),  # a cap, or one each: nobody shares
+        ([6.3] * 16, 9.9, None),  # a cap, and the line full
+        ([9.9, 9.9, 6.0, 6.0], 9.9, None),  # 1.2 members
+        ([10.0, 5.0], 10.0, None),  # one alone cannot fill half
+        ([10.0, 10.0], 20.0, None),  # two share the line
+    ],
+)
+def test_streams_that_have_a_member_for_themselves_and_those_that_share(
+    rates: list[float], member: float, full: int | None
+) -> None:
+    assert shared(rates, member) == full

@@ -139,6 +139,47 @@ def test_short_packets_do_not_tell_what_long_ones_may_have() -> None:
     assert told.cause == "none"
 
 
+# ---- TCP alone, where neither trains nor UDP told
+
+
+def ladder(totals: tuple[float, ...], rtt: float, mean: float, resent: float) -> list[Measurement]:
+    return [
+        tcp(n, total, draw(n), rtt=rtt, mean=mean, resent=resent, window=6_000_000)
+        for n, total in zip((1, 4, 16), totals, strict=True)
+    ]
+
+
+def test_few_and_many_streams_that_end_at_one_rate_behind_a_queue() -> None:
+    link = Link(cir_bps=91_161_000, mtu=1500)
+    told = why(link, stamp(20_000, 0), *ladder((71.0e6, 71.2e6, 70.9e6), 0.0076, 0.146, 1e-3))
+    assert (told.cause, told.confidence) == ("shaper", "medium")
+    assert "a queue of 138.4 ms fills" in told.sentence
+    assert "--only trains" in told.decide
+
+
+def test_few_and_many_streams_that_end_at_one_rate_without_a_queue() -> None:
+    link = Link(cir_bps=77_282_000, mtu=1500)
+    saw = ladder((42.3e6, 46.2e6, 49.4e6), 0.0204, 0.0207, 5e-3)
+    told = why(link, stamp(20_000, 0), *saw)
+    assert (told.cause, told.confidence) == ("policer", "medium")
+    assert "the idle line loses nothing" in told.sentence
+    assert why(link, stamp(20_000, 60), *saw).cause != "policer"  # it may be the losses of the line
+    assert why(link, *saw).cause != "policer"  # nobody looked
+
+
+def test_a_member_filled_by_one_stream_and_shared_by_others() -> None:
+    link = Link(cir_bps=115_746_000, mtu=1500)
+    few = tcp(
+        4, 81.7e6, draw(4), rtt=0.069, mean=0.084, resent=1e-3, window=3_000_000, flows=(27.2e6, 27.2e6, 12.7e6, 14.6e6)
+    )
+    one = tcp(1, 27.3e6, draw(1), rtt=0.069, mean=0.08, resent=1e-3, window=3_000_000)
+    many = tcp(16, 109e6, draw(16), rtt=0.069, mean=0.089, resent=1e-3, window=3_000_000)
+    told = why(link, stamp(20_000, 0), one, few, many)
+    assert (told.cause, told.subject, told.confidence) == ("hashing", "flow", "medium")
+    assert "a bundle of 4 members" in told.sentence
+    assert "4 streams: 3 of them full" in told.sentence
+
+
 # ---- A12: few flows on four members
 
 

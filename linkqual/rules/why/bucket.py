@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from linkqual.model import LoadCount, TrainsResult
-from linkqual.rules import loads, words
+from linkqual.model import TrainsResult
+from linkqual.rules import loads
+from linkqual.rules.why import bucket_loads
+from linkqual.rules.why.bucket_loads import AGREES, AS_CONTRACTED, BACKED_OFF, FLAT_NS, KINDS, LEAST_EVENTS
 from linkqual.rules.why.facts import MANY, Facts
 from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
-from linkqual.stats import histogram, load_rates
-from linkqual.stats.overhead import KINDS, added_bytes
+from linkqual.stats import load_rates, overhead
 from linkqual.stats.throughput import OVERHEAD_BYTES, bdp_bytes
-from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio, format_size
+from linkqual.units import NS_PER_S, format_duration, format_rate, format_ratio, format_size
 
 BEYOND = 1.08  # of its rate: what many flows carry more is not bound by this bucket
 FULL = 0.85  # of a shaper's rate, or
-BACKED_OFF = 0.25  # of a policer's, TCP gets at least: less has another cause
-AGREES = 0.04  # two loads of different kinds met the same rate
-AS_CONTRACTED = 0.985
-OVERLOADED = 0.01  # loss of a UDP load from which on it shows the limit and not chance
-FLAT_NS = 3_000_000  # a policer with a shorter queue than this, and a shaper, cannot be told apart
 SURE_SPREAD = 0.05
 LEAST_TRAINS = 3
-LEAST_EVENTS = 3  # losses of the idle line that are more than chance
-KINDS_OF_BUCKET = ("policer", "shaper")
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -29,15 +23,15 @@ def readings(facts: Facts) -> list[Reading]:
     trains = facts.trains
     if facts.sharing.kind in ("cap", "members"):
         said = f"one flow meets a limit, but {_sharing_words(facts)}: it is not one of all flows together"
-        return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
-    if trains is not None and trains.kind in KINDS_OF_BUCKET and trains.rate_bps is not None:
+        return [refuted(kind, said) for kind in KINDS]
+    if trains is not None and trains.kind in KINDS and trains.rate_bps is not None:
         return _met(facts, trains)
     if trains is not None and trains.kind == "none" and trains.at_least_bps:
         contract = facts.link.contracted_bps(facts.direction)
         if trains.at_least_bps >= AS_CONTRACTED * (contract or 0):
             said = f"trains of packets at {format_rate(trains.at_least_bps)} ({trains.counts}) met no limit"
-            return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
-    return _from_loads(facts, trains)
+            return [refuted(kind, said) for kind in KINDS]
+    return bucket_loads.readings(facts, trains.because if trains is not None else "")
 
 
 def _sharing_words(facts: Facts) -> str:
@@ -50,7 +44,7 @@ def _sharing_words(facts: Facts) -> str:
 
 def _met(facts: Facts, trains: TrainsResult) -> list[Reading]:
     assert trains.rate_bps is not None
-    kind, other = trains.kind, KINDS_OF_BUCKET[trains.kind == "policer"]
+    kind, other = trains.kind, KINDS[trains.kind == "policer"]
     how = (
         "packets over the rate are dropped while delay stays flat"
         if kind == "policer"
@@ -77,7 +71,7 @@ def _explains(facts: Facts, trains: TrainsResult, kind: str) -> Reading:
         ("trains of packets", _trains_words(trains)),
         *agreeing,
         *_flows_line(rate, beyond, flows, what),
-        *_tcp(facts, share),
+        *bucket_loads.share_line(facts, share),
     )
     return Reading(
         kind,
@@ -146,12 +140,12 @@ def _shallow(facts: Facts, trains: TrainsResult) -> bool:
 
 def _agreeing(facts: Facts, rate: float) -> Lines:
     """Loads of another kind that met the same rate."""
-    over = _overloads(facts)
+    over = bucket_loads.overloads(facts)
     same = [one for one in over if abs(load_rates.steady_bps(one) / rate - 1) <= AGREES]
     found: list[tuple[str, str]] = []
     if same and len(same) == len(over):
         rates = [load_rates.steady_bps(one) for one in same]
-        said = f"{len(same)} loads of more than that lost packets, and {_range(rates)} (IP) came through"
+        said = f"{len(same)} loads of more than that lost packets, and {bucket_loads.span(rates)} (IP) came through"
         found.append(("UDP load", said))
     reached = max(loads.median(one) for one in facts.ladder) / facts.goodput(rate)
     if 1 - 2 * AGREES <= reached <= 1 + AGREES:
@@ -159,17 +153,6 @@ def _agreeing(facts: Facts, rate: float) -> Lines:
             ("TCP goodput", f"its best load got {format_ratio(reached)} of what full packets leave of that rate")
         )
     return tuple(found)
-
-
-def _overloads(facts: Facts) -> list[LoadCount]:
-    """UDP loads that lost more than the line loses by itself."""
-    least = OVERLOADED + (3 * facts.idle.rate[2] if facts.idle is not None else 0.0)
-    return [one for one in facts.counts if load_rates.loss_ratio(one) > least]
-
-
-def _range(rates: list[float]) -> str:
-    low, high = format_rate(min(rates)), format_rate(max(rates))
-    return low if low == high else f"{low} to {high}"
 
 
 def _many(facts: Facts, trains: TrainsResult) -> tuple[float, int, str]:
@@ -192,17 +175,6 @@ def _flows_line(rate: float, beyond: float, flows: int, what: str) -> Lines:
         (
             "one flow against many",
             f"{flows} flows of {what} carry {format_rate(beyond)} (IP), {format_ratio(beyond / rate)} of it: all flows share it",
-        ),
-    )
-
-
-def _tcp(facts: Facts, share: float) -> Lines:
-    resent = facts.load.retransmits
-    again = "" if resent is None else f", {format_count(resent)} packets resent"
-    return (
-        (
-            "TCP",
-            f"{words.streams(facts.load.streams)} got {format_ratio(share)} of what the bucket's rate leaves{again}",
         ),
     )
 
@@ -280,51 +252,8 @@ def _another_counting(facts: Facts, trains: TrainsResult) -> str:
         if counts != facts.link.rate_counts and contract and abs(rate * (size + added) / size / contract - 1) < 0.004:
             return f"counted at {counts}"
     added = OVERHEAD_BYTES[facts.link.rate_counts]
-    for name in KINDS:
-        whole = size + added_bytes(size, (name,)) + added
+    for name in overhead.KINDS:
+        whole = size + overhead.added_bytes(size, (name,)) + added
         if contract and abs(rate * whole / size / contract - 1) < 0.004:
             return f"with {name} around each packet"
     return ""
-
-
-# ---- no trains: what overloads of UDP show
-
-
-def _from_loads(facts: Facts, trains: TrainsResult | None) -> list[Reading]:
-    over = _overloads(facts)
-    rates = sorted(load_rates.steady_bps(one) for one in over)
-    why = trains.because if trains is not None and trains.because else "no trains of packets were sent"
-    look = "run `linkqual test --only trains`: trains tell a policer from a shaper, with rate, bucket and queue"
-    if len(over) < 2 or rates[-1] > (1 + AGREES) * rates[0]:
-        return [Reading(kind, Fit.UNSEEN, why, decide=look) for kind in KINDS_OF_BUCKET]
-    rate = rates[len(rates) // 2]
-    share = facts.got / facts.goodput(rate)
-    if not BACKED_OFF <= share <= 1 + AGREES:
-        said = f"UDP loads end at {format_rate(rate)} (IP), of which TCP got {format_ratio(share)}"
-        return [refuted(kind, said) for kind in KINDS_OF_BUCKET]
-    rises = [rise for one in over if (rise := _rise_ns(one)) is not None]
-    if not rises:
-        return [
-            Reading(kind, Fit.UNSEEN, f"{why}, and the UDP loads tell no delay", decide=look)
-            for kind in KINDS_OF_BUCKET
-        ]
-    rise = max(rises)
-    kind, other = KINDS_OF_BUCKET if rise < FLAT_NS else KINDS_OF_BUCKET[::-1]
-    flat = (
-        f"delay grew by no more than {format_duration(rise)}"
-        if kind == "policer"
-        else f"delay grew by {format_duration(rise)}"
-    )
-    losses = " and ".join(format_ratio(load_rates.loss_ratio(one)) for one in over[:3])
-    evidence = (
-        ("UDP load", f"{len(over)} loads of more lost {losses}, and {_range(rates)} (IP) came through; {flat}"),
-        *_tcp(facts, share),
-    )
-    said = f"a {kind} holds the direction to about {format_rate(rate)} (IP): what is sent beyond is lost while {flat}"
-    return [Reading(kind, Fit.FITS, said, evidence, why, look), refuted(other, flat)]
-
-
-def _rise_ns(count: LoadCount) -> int | None:
-    """By how much the middle packet of an overload was slower than the fastest; None: not told."""
-    middle, least = histogram.quantile(count.one_way, 0.5), count.one_way.minimum
-    return None if middle is None or least is None else round(middle - least)

@@ -24,6 +24,7 @@ from linkqual.stats.confidence import outage_rate_bounds
 from linkqual.stats.tally import events
 
 NEARLY = 0.95  # of what the headers allow: TCP seldom fills a line to the last percent
+KEPT = 0.9  # of what was asked of it: a host that sends less is busy
 MANY = 4  # flows from which on a limit of single flows would show
 THIN_S = 5  # seconds of goodput under which nothing is held for certain
 LONG = 0.9  # of the MTU: shorter packets leave the IP layer less of the same line
@@ -38,6 +39,7 @@ class Idle:
     lost: int
     rate: tuple[float, float, float]  # loss events a packet: value, low, high (95 %)
     events: int
+    rtt_min_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,20 @@ class Facts:
 
     @property
     def base_rtt_ns(self) -> int | None:
-        """The smallest any load saw."""
-        return min((one.rtt_min_ns for one in self.ladder if one.rtt_min_ns), default=None)
+        """The smallest any packet took, of the stream beside idle too: TCP's own smallest is one with its queue already filled."""
+        seen = [one.rtt_min_ns for one in (*self.ladder, self.bbr) if one is not None and one.rtt_min_ns]
+        idle = [self.idle.rtt_min_ns] if self.idle is not None and self.idle.rtt_min_ns else []
+        return min((*seen, *idle), default=None)
+
+    @property
+    def starved(self) -> LoadCount | None:
+        """The UDP load of which its sending host could send least; None where it kept up."""
+        behind = [
+            one
+            for one in (*self.counts, *self.host_counts)
+            if one.short == "host" and load_rates.offered_bps(one) < KEPT * one.asked_bps
+        ]
+        return min(behind, key=lambda one: load_rates.offered_bps(one) / one.asked_bps, default=None)
 
     @property
     def resent(self) -> float | None:
@@ -195,7 +209,7 @@ def _idle(measurements: Sequence[Measurement], direction: Direction) -> Idle | N
     tally = summary.loss.get(direction.value)
     count = events(tally) if tally is not None and tally.bad else lost
     low, high = outage_rate_bounds(count, sent)
-    return Idle(sent, lost, (count / sent, low, high), count)
+    return Idle(sent, lost, (count / sent, low, high), count, summary.round_trip_delay.minimum)
 
 
 def _trains(measurements: Sequence[Measurement], direction: Direction) -> TrainsResult | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from linkqual.model import ThroughputResult
@@ -11,12 +12,13 @@ from linkqual.rules.why.facts import MANY, Facts
 from linkqual.rules.why.reading import Fit, Lines, Reading, refuted
 from linkqual.session import flow_sharing
 from linkqual.session.flow_sharing import Sharing
-from linkqual.stats import throughput
+from linkqual.stats import load_rates, throughput
 from linkqual.units import format_rate, format_ratio
 
 ALIKE = 0.1  # streams that have the same limit reach the same rate
 GROWS = 1.08
 STEADY = 0.03  # coefficient of variation of the seconds of a stream that something holds down
+RARE = 0.1
 UNLIKELY = 1e-3  # that a bundle would have looked like a cap
 LEAST_STREAMS = 6  # TCP streams whose rates fall into members by chance less than once in ten thousand
 ENTROPY = (
@@ -89,7 +91,7 @@ def _members(facts: Facts, sharing: Sharing) -> list[Reading]:
     )
     one = facts.ladder[0]
     fits_tcp = loads.median(one) / one.streams <= (1 + ALIKE) * facts.goodput(sharing.bps)
-    proven = fits_tcp and sharing.members is not None and sharing.members > 1 and sharing.whole_members
+    proven = fits_tcp and (sharing.members or 0) > 1 and (sharing.whole_members or bool(_filled_by_tcp(facts)))
     hashing = Reading(
         "hashing",
         Fit.PROVEN if proven else Fit.FITS,
@@ -118,6 +120,8 @@ def _filled_words(filled: Sequence[int], flows: int, members: int | None) -> str
 
 
 def _by_tcp(facts: Facts) -> list[Reading]:
+    if found := _filled_by_tcp(facts):
+        return found
     for result in reversed(facts.ladder):
         grouped = flow_sharing.groups(result.flows_bps)
         if grouped is not None:
@@ -131,6 +135,43 @@ def _by_tcp(facts: Facts) -> list[Reading]:
             for cause in ("per-flow cap", "hashing")
         ]
     return growth
+
+
+def _filled_by_tcp(facts: Facts) -> list[Reading]:
+    """One steady stream fills a member; of several, some have one for themselves and the others whole ones between them."""
+    one = facts.ladder[0]
+    member = loads.median(one)
+    if one.streams != 1 or not _steady(one) or not member:
+        return []
+    more = [each for each in facts.ladder if len(each.flows_bps) >= MANY]
+    filled = [(each, full) for each in more if (full := flow_sharing.shared(each.flows_bps, member)) is not None]
+    if not filled:
+        return []
+    share = facts.allowed / member if facts.subject == "line" else (facts.contract or 0) / facts.ip(member)
+    members = round(share) if share and abs(share / round(share) - 1) <= ALIKE else None
+    bundle = f"{members} members" if members else "members"
+    seen = "; ".join(f"{words.streams(each.streams)}: {full} of them full" for each, full in filled)
+    said = f"flows are hashed over a bundle of {bundle}, of which one stream fills one ({format_rate(member)}, goodput): {seen}; the line is not short, a member is"
+    rates = tuple(
+        (
+            words.streams(each.streams),
+            ", ".join(format_rate(rate) for rate in sorted(each.flows_bps, reverse=True)[:16]),
+        )
+        for each, _ in filled
+    )
+    proven = len(filled) > 1 and members is not None
+    hashing = Reading(
+        "hashing",
+        Fit.PROVEN if proven else Fit.FITS,
+        said,
+        (*rates, *_tcp_lines(facts.ladder)),
+        "",
+        f"{ENTROPY}; {LOOK}",
+    )
+    return [
+        hashing,
+        refuted("per-flow cap", "streams that run together reach very different rates: a cap would hold all alike"),
+    ]
 
 
 def _tcp_groups(facts: Facts, result: ThroughputResult, member: float, filled: tuple[int, ...]) -> list[Reading]:
@@ -175,7 +216,14 @@ def _growth(facts: Facts) -> list[Reading] | None:
     fit = Fit.POSSIBLE if doubt else Fit.FITS
     cap = Reading("per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), _tcp_lines(facts.ladder), "", LOOK)
     alike = f"members of a bundle would look like this where streams have one for themselves, and {_udp_words(facts)}"
-    return [cap, Reading("hashing", fit, alike, _tcp_lines(facts.ladder), "", LOOK)]
+    likely = in_step and _steady(one) and _chance_of_own(facts, nearest.streams, alone) < RARE
+    return [cap, Reading("hashing", Fit.POSSIBLE if likely else fit, alike, _tcp_lines(facts.ladder), "", LOOK)]
+
+
+def _chance_of_own(facts: Facts, streams: int, alone: float) -> float:
+    """That each of the streams would have had a member for itself, with as many members as the contract needs."""
+    members = max(2, math.ceil((facts.contract or 0.0) / facts.ip(alone) * (1 - ALIKE)))
+    return load_rates.chance_of_room(streams, members, 1)
 
 
 def _udp_words(facts: Facts) -> str:
@@ -186,8 +234,12 @@ def _udp_words(facts: Facts) -> str:
 
 def _held_steadily(result: ThroughputResult) -> bool:
     """Whether something holds the stream down without a loss: its seconds are all alike, and nothing was resent."""
+    return not result.retransmits and _steady(result)
+
+
+def _steady(result: ThroughputResult) -> bool:
     spread = throughput.variation_coefficient(result.receiver_bps)
-    return not result.retransmits and spread is not None and spread < STEADY
+    return spread is not None and spread < STEADY
 
 
 def _same_as_trains(facts: Facts, alone: float) -> bool:

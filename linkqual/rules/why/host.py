@@ -9,7 +9,6 @@ from linkqual.stats import load_rates
 from linkqual.units import format_count, format_rate
 
 MORE = 1.15
-KEPT = 0.9  # of what was asked of it: a host that sends less is busy
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -32,13 +31,8 @@ def readings(facts: Facts) -> list[Reading]:
 
 def _at_rest(facts: Facts) -> Reading:
     """iperf3 was not short of anything; whether the hosts were shows in our own load."""
-    behind = [
-        one
-        for one in (*facts.counts, *facts.host_counts)
-        if one.short == "host" and load_rates.offered_bps(one) < KEPT * one.asked_bps
-    ]
-    if behind:
-        worst = min(behind, key=lambda one: load_rates.offered_bps(one) / one.asked_bps)
+    worst = facts.starved
+    if worst is not None:
         sent, asked = format_rate(load_rates.offered_bps(worst)), format_rate(worst.asked_bps)
         said = f"the sending host could send only {sent} of {asked} of UDP: other programs may have taken its processors from TCP too"
         return Reading(
