@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from linkqual.model import Direction, Qualification
-from linkqual.reports import bursts, ladder, why
+from linkqual.reports import bursts, ladder, services, why
 from linkqual.reports.wording import ARROWS
 from linkqual.units import format_count, format_duration, format_rate, format_ratio, format_size
 
 
 def loads(q: Qualification) -> list[tuple[str, str]]:
     """(head, text) of every load that was run."""
-    return [*_goodput(q), *_delays(q), *_trains(q), *_flows(q), *_bursts(q)]
+    return [*_goodput(q), *_delays(q), *_trains(q), *_flows(q), *_bursts(q), *_services(q)]
 
 
 def causes(q: Qualification) -> list[tuple[str, str]]:
@@ -81,3 +81,19 @@ def _bursts(q: Qualification) -> Iterator[tuple[str, str]]:
             said.append(f"coefficient of variation {format_ratio(row.variation[0])}")
         said.append(f"{format_count(one.lost)} of {format_count(one.packets)} packets lost at first")
         yield f"bursts {ARROWS[one.direction]}", ", ".join(said)
+
+
+def _services(q: Qualification) -> Iterator[tuple[str, str]]:
+    for table in services.tables(q):
+        for way in (Direction.FORWARD, Direction.REVERSE):
+            rows = [row for row in table.rows if row.direction is way]
+            said = (
+                f"{row.title}: {format_rate(row.rate)}, {format_count(row.lost)} of {format_count(row.frames)} lost"
+                for row in rows
+            )
+            if rows:
+                yield f"{table.service.name} {ARROWS[way]}", "; ".join(said)
+    for one in services.searched(q):
+        rate = f"{'at least ' if one.limited else ''}{format_rate(one.found)}" if one.found is not None else "no rate"
+        said_of = f"{rate} of {format_rate(one.maximum)} possible{f' ({one.limited})' if one.limited else ''}"
+        yield f"{one.frame} octets {ARROWS[one.direction]}", said_of

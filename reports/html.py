@@ -74,12 +74,14 @@ def _environment() -> Environment:
     return environment
 
 
+_CODE = re.compile(r"`([^`<>]+)`")  # a command in a sentence
 _QUANTITY = re.compile(
     r"\d[\d,.]*(?:e-?\d+| (?:[kMGT]?(?:bit/s|B|pps)|ns|µs|ms|s|min|h|d|%)(?![\w]))(?: \d+ (?:s|min|h)(?![\w]))?"
 )
 
 
 def _prose(text: str) -> Markup:
-    """A sentence of the document, escaped, with every quantity kept on one line."""
-    # What is marked safe was escaped one step before; the span adds no text of others.
-    return Markup(_QUANTITY.sub(r'<span class="q">\g<0></span>', str(escape(inert(text)))))  # noqa: S704
+    """A sentence of the document, escaped, with every quantity kept on one line and commands set as such."""
+    shown = _CODE.sub(r"<code>\1</code>", str(escape(inert(text))))
+    shown = _QUANTITY.sub(r'<span class="q">\g<0></span>', shown)
+    return Markup(shown)  # noqa: S704  # escaped one step before; the elements add no text of others

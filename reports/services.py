@@ -51,12 +51,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One load of a service. `offered`: bit/s as the service counts them, its stream included."""
+    """One load of a service. `offered`, `rate` (what arrived): bit/s as the service counts them, its stream included."""
 
     direction: Direction
     title: str
     offered: float
+    rate: float
     frames: int
+    lost: int
     length_ns: int
     cells: tuple[Cell, ...]
 
@@ -104,7 +106,16 @@ def _row(load: Load, judged: _Judged) -> Row:
     count = load.step.count
     cells = (_rate(load), _loss(load), _delay(load), _variation(load), *_availability(load, judged))
     marked = tuple(_marked(cell, load, judged) for cell in cells)
-    return Row(load.step.direction, load.title.partition(", ")[2], load.offered_bps, count.sent, count.sent_ns, marked)
+    return Row(
+        direction=load.step.direction,
+        title=load.title.partition(", ")[2],
+        offered=load.offered_bps,
+        rate=load.ir_bps,
+        frames=count.sent,
+        lost=count.lost,
+        length_ns=count.sent_ns,
+        cells=marked,
+    )
 
 
 def _marked(cell: Cell, load: Load, judged: _Judged) -> Cell:

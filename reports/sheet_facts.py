@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from linkqual.model import Direction, Qualification
-from linkqual.reports import bursts, ladder, why
+from linkqual.reports import bursts, ladder, services, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,19 @@ def facts(q: Qualification) -> Iterator[Fact]:
         yield Fact("burst_completion", "p50", one.direction, *burst.p50, "ns", one.sent)
         yield Fact("burst_completion", "p99", one.direction, *burst.p99, "ns", one.sent)
         yield Fact("burst_variation", "", one.direction, *burst.variation, "ratio", one.completed)
+    yield from _services(q)
+
+
+def _services(q: Qualification) -> Iterator[Fact]:
+    """Rate and loss of every load; what the search found, bare where the hosts ended it."""
+    for table in services.tables(q):
+        for row in table.rows:
+            of = f"{table.service.name}, {row.title}"
+            yield Fact("service_rate", of, row.direction, row.rate, unit="bit/s", n=row.frames)
+            yield Fact("frame_loss_ratio", of, row.direction, row.lost / max(row.frames, 1), unit="ratio", n=row.frames)
+    for one in services.searched(q):
+        said = f"at least: {one.limited}" if one.limited else ""
+        yield Fact("frame_throughput", f"{one.frame} octets", one.direction, one.found, unit="bit/s", because=said)
 
 
 def _load(row: ladder.Row) -> Iterator[Fact]:

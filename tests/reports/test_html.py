@@ -75,7 +75,7 @@ def page(name: str) -> Page:
 
 
 def spaced(text: str) -> str:
-    return " ".join(inert(text).split())
+    return " ".join(inert(text).replace("`", "").split())  # what stands between is set as code
 
 
 every = pytest.mark.parametrize("name", SAMPLES)
