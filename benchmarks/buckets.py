@@ -53,8 +53,7 @@ class MemoryLine:
         due = self.now + (number + self.chance.uniform(-phase.jitter, phase.jitter, phase.packets)) * gap
         for _ in range(self.chance.poisson(self.stalls * phase.packets * gap / NS)):
             begin = self.chance.uniform(due[0], due[-1])
-            end = begin + self.chance.uniform(1e6, 4e6)
-            due[(due > begin) & (due < end)] = end
+            due[due > begin] += self.chance.uniform(1e6, 4e6)  # never made good
         left = np.maximum.accumulate(due).astype(np.int64)
         self.now = float(left[-1]) + NS / 2
         kept = self.chance.random(phase.packets) >= self.loss

@@ -27,6 +27,7 @@ class Train:
     lost_from: int | None = None  # number of the first packet lost
     curve: tuple[tuple[int, int], ...] = ()  # (ns since the first arrival, bytes arrived until then), thinned out
     void: str = ""  # why it counts for nothing
+    asked_bps: float = 0.0  # pace between pauses of the sending host; `offered_bps` is the mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,9 @@ class Trains:
     def _turn_gentle(self) -> None:
         """The first train after the long one is slow where that is cheap; all are where it shows another limit than the fast ones."""
         good = self._good()
-        if any(is_gentle(train) for train in good):
+        if self._pressed > 1:
+            self._gentle = False  # a host that pauses is not just above anything
+        elif any(is_gentle(train) for train in good):
             self._gentle = len(alike(good, self.bounds.each)) < len(good)
         else:
             left = self.bounds.most_bytes - self._spent
@@ -196,7 +198,7 @@ class Trains:
         if unclear and not train.void and train.offered_bps < PACE * self._paced:
             train = replace(train, void="the sending host did not keep the pace")
             self._pressed = min(PRESSED, self._paced / max(train.offered_bps, self._paced / PRESSED))
-        self.taken.append(train)
+        self.taken.append(replace(train, asked_bps=self._paced))
         if self._stage == "search":
             self._searched(train)
         elif train.void:

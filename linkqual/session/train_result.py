@@ -57,8 +57,8 @@ def is_policed(train: Train, each: int) -> bool:
 
 
 def is_gentle(train: Train) -> bool:
-    """Not much faster than what came through."""
-    return train.offered_bps < SLOWLY * (train.rate_bps or 0.0)
+    """Not much faster than what came through, at any time."""
+    return max(train.asked_bps, train.offered_bps) < SLOWLY * (train.rate_bps or 0.0)
 
 
 # ---- of several

@@ -21,6 +21,7 @@ from linkqual.units import NS_PER_S
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 FEWEST = 30  # arrivals of a train that say anything
 HOST_SHARE = 0.002  # of a train: more dropped by the receiving host itself, and what is missing is not the line's
@@ -99,7 +100,8 @@ def read(sent: Sent, numbers: Ints, departed: Ints, arrived: Ints, base: Idle) -
     reached = departed + base.delay_ns - came[0]
     if late[0] > START_NS + 6 * base.noise_ns:  # the sender was held up between its stamp and the first packet
         reached = np.maximum(reached, 0)  # none came to the bucket before the first came out of it
-    found = _fit(reached.astype(np.float64), since, sent.each)
+    empty = np.append(np.diff(numbers) > 1, False)  # the next one was refused
+    found = _fit(reached.astype(np.float64), since, empty, sent.each)
     return replace(
         train,
         rate_bps=found.rate_bps or None,
@@ -135,23 +137,36 @@ class _Fit:
     bucket_bytes: float | None = None
 
 
-def _fit(reached: Floats, since: Floats, each: int) -> _Fit:
-    """Rate and bucket from the instants packets reached the bucket and those at which they came out of it."""
+def _fit(reached: Floats, since: Floats, empty: Flags, each: int) -> _Fit:
+    """Rate and bucket from the instants packets reached the bucket and those at which they came out of it.
+
+    `empty`: after which of them the bucket was empty for certain; only those tell of it.
+    """
+    order = np.arange(len(since), dtype=np.float64)
     last = len(since) - max(FEWEST // 2, round(len(since) * LAST))
-    takes = 1 / (slope(since[last:], np.arange(len(since) - last, dtype=np.float64), CLOSE) or math.inf)
+    told = _told(empty, last)
+    takes = 1 / (slope(since[told], order[told], CLOSE) or math.inf)
     if takes <= 0:
         return _Fit(0.0)
     begin = last
     for _ in range(_ROUNDS):  # at the right rate the server keeps its lead over what comes out: the bucket
         lead = _served(reached, takes) - since
-        level = float(np.median(lead[begin:]))
+        level = float(np.median(lead[_told(empty, begin)]))
         begin = min(last, int(np.argmax(lead >= level - 2 * takes)))
-        takes /= 1 + slope(since[begin:], lead[begin:])
+        told = _told(empty, begin)
+        takes /= 1 + slope(since[told], lead[told])
     lead = _served(reached, takes) - since
     rate = each * 8 * NS_PER_S / takes
-    if not _steady(since[begin:]):
+    told = _told(empty, begin)
+    if not _steady(since[told], order[told]):
         return _Fit(rate)
-    return _Fit(rate, round(since[-1] - since[begin]), max(0.0, float(np.median(lead[begin:]))) / takes * each)
+    return _Fit(rate, round(since[-1] - since[begin]), max(0.0, float(np.median(lead[told]))) / takes * each)
+
+
+def _told(empty: Flags, begin: int) -> Ints:
+    """Places from `begin` on after which the bucket was empty; all of them where that is not known of enough."""
+    found = np.flatnonzero(empty[begin:]) + begin
+    return found if len(found) >= FEWEST else np.arange(begin, len(empty))
 
 
 def _served(reached: Floats, takes: float) -> Floats:
@@ -161,14 +176,13 @@ def _served(reached: Floats, takes: float) -> Floats:
     return waited + place + takes
 
 
-def _steady(since: Floats) -> bool:
+def _steady(since: Floats, order: Floats) -> bool:
     """Whether both halves of these arrivals came at one rate."""
     half = len(since) // 2
     if half < FEWEST // 2:
         return False
-    order = np.arange(half, dtype=np.float64)
-    one, other = slope(order, since[:half]), slope(order, since[-half:])
-    return other > 0 and abs(one / other - 1) <= STEADY + 2 / half
+    one, other = slope(since[:half], order[:half]), slope(since[-half:], order[-half:])
+    return one > 0 and abs(other / one - 1) <= STEADY + 2 / half
 
 
 def _buffer(numbers: Ints, late: Ints, sent: Sent, found: _Fit, base: Idle) -> float | None:
