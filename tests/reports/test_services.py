@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from functools import cache
 
 from linkqual import model as m
 from linkqual.metrics import METRICS
 from linkqual.model import Outcome
-from linkqual.reports import html, services
+from linkqual.reports import html, services, sheet, terminal
 
 from .measured import FORWARD, REVERSE
 from .samples import SAMPLES
@@ -88,11 +90,23 @@ def test_a_hostile_name_of_a_service_stays_text() -> None:
     q = activated()
     (taken,) = [one for one in q.measurements if one.services]
     assert taken.services is not None
-    bad = "<script>alert(1)</script>"
+    bad = "=<script>\x1b[2Jalert(1)</script>"
     renamed = m.ServicesResult(
         tuple(replace(one, name=bad) for one in taken.services.services[:1]),
         tuple(replace(one, service=bad) for one in taken.services.steps if one.service == "gold"),
     )
-    text = html.render(replace(q, measurements=(replace(taken, services=renamed),)))
-    assert "<script>" not in text
-    assert "alert(1)" in text
+    shown = replace(q, measurements=(replace(taken, services=renamed),))
+    assert "<script>" not in html.render(shown)
+    assert "alert(1)" in html.render(shown)
+    assert "\x1b" not in terminal.render(shown, width=100, color=False, unicode=True)
+    assert not [cell for row in csv.reader(io.StringIO(sheet.render(shown))) for cell in row if cell.startswith("=")]
+
+
+def test_terminal_and_csv_have_the_same_in_short() -> None:
+    said = terminal.render(activated(), width=200, color=False, unicode=True)
+    (line,) = [one for one in said.splitlines() if one.startswith("gold →")]
+    assert "CIR 25 %: " in line
+    assert "at least" in next(one for one in said.splitlines() if one.startswith("64 octets →"))
+    rows = list(csv.DictReader(io.StringIO(sheet.render(activated()))))
+    overshoot = [row for row in rows if row["statistic"] == "gold, overshoot" and row["direction"] == "forward"]
+    assert {row["metric"] for row in overshoot} == {"service_rate", "frame_loss_ratio"}
