@@ -8,6 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from linkqual.lab.line import parse
+from linkqual.model import Direction
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PORT, PAYLOAD = 862, 64
 
@@ -44,3 +47,27 @@ def test_owpings_raw_lines_give_one_way_delays(modules: tuple[ModuleType, Module
         "no packet",
     ]
     assert modules[1].owping_delays_us("\n".join(lines)) == [pytest.approx(1000, rel=1e-6)]
+
+
+def test_seeded_lines_are_lines_and_the_same_for_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import known_lines
+
+    drawn = known_lines.lines(30, 7)
+    assert drawn == known_lines.lines(30, 7) != known_lines.lines(30, 8)
+    for kind, text in drawn:
+        line = parse(text, "x.yaml")
+        contract, forward = line.link.cir_bps, known_lines.rate(line, Direction.FORWARD)
+        assert contract
+        narrowed = {
+            "shaper": forward.bps < 0.9 * contract and not forward.policer,
+            "policer": forward.bps < 0.9 * contract and forward.policer,
+            "per-flow cap": 0 < forward.per_flow_bps < contract / 3,
+            "hashing": forward.members == 4,
+            "window": 0 < line.window_bytes(Direction.FORWARD) * 8e9 / line.rtt_ns() < 0.8 * contract,
+            "loss": line.loss(Direction.FORWARD) == pytest.approx(1e-3),
+        }
+        cause = line.expect.cause.get(Direction.FORWARD)
+        assert [name for name, true in narrowed.items() if true] == ([cause] if cause else []), kind
+        reverse = line.expect.cause.get(Direction.REVERSE)
+        assert (reverse == "shaper") is (known_lines.rate(line, Direction.REVERSE).bps < 0.9 * contract)
