@@ -11,7 +11,7 @@
 
 Facts: `rtt_budget` (contracted round trip), `cir` (contracted rate of that direction) and `goodput` (the TCP payload the
 headers leave of that rate at the line's MTU, RFC 6349 section 4.1.1). `ideal` is the time a burst takes at the contracted rate and
-one round trip, the smallest that was measured: the plan knows the first part only, `rules.bursts` adds the second. Floor 2, pure.
+one round trip, the smallest that was measured: the plan knows the first part only, `rules.bursts` the whole. Floor 2, pure.
 """
 
 from __future__ import annotations

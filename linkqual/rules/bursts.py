@@ -2,7 +2,7 @@
 
 What a host did is no part of the line: a late burst whose sender was notably behind its own pace, and one that lost packets to a full socket, may
 keep the line from passing and never make it fail. A limit written as a multiple of `ideal` is known in full
-only here: the plan knows what a burst takes at the contracted rate, the run the smallest round trip.
+only here: it is that of the bursts that were sent, with the smallest round trip that was found.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from linkqual.model import (
     Direction,
     Estimate,
     Finding,
+    Link,
     Measurement,
     Note,
     Objective,
@@ -28,15 +29,17 @@ from linkqual.rules import whole, words
 from linkqual.rules.proportion import Reason, Sample, allowed_share, more_trials, rule, sample_of
 from linkqual.stats import bursts
 from linkqual.stats.tally import tally
-from linkqual.units import format_count, format_duration, format_rate, format_ratio, format_value
+from linkqual.stats.throughput import frame_rate
+from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio, format_value
 
 _AGAIN = "measure again when both hosts are quiet, or from faster ones"
 HELD = 0.05  # of the limit: a sender that was more behind than that was in trouble, and what came late then may be its own doing
+PACED = 0.99  # of the contracted rate
 _CROWDED = 2.0  # times its even share: so many of the losses in one part of the burst are worth a word
 _ENOUGH = 20  # losses, to speak of where they are
 
 
-def finding(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
+def finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
     """The finding of one objective; None: no bursts were measured in its direction."""
     found = _measured(measurements, objective.direction)
     if found is None:
@@ -45,7 +48,7 @@ def finding(objective: Objective, _plan: Plan, measurements: Sequence[Measuremen
     key = measurement.step.key
     if not result.sent:
         return None
-    objective = _on_this_line(objective, result)
+    objective = _on_this_line(objective, plan.link, result)
     if objective.metric == "burst_spread":
         return _spread(objective, result, key)
     made = _estimate(objective, result)
@@ -92,12 +95,22 @@ def _measured(measurements: Sequence[Measurement], direction: Direction) -> tupl
     return None
 
 
-def _on_this_line(objective: Objective, result: BurstsResult) -> Objective:
-    """The objective with a limit in full: a multiple of `ideal` holds for the round trip as well."""
+def _on_this_line(objective: Objective, link: Link, result: BurstsResult) -> Objective:
+    """The objective with a limit in full: `ideal` is that of the bursts that were sent, on the line as it is contracted now.
+
+    Bursts that were sent slower than the contract allows are not judged by it.
+    """
     limit = parse(objective.limit_text or "none", METRICS[objective.metric].unit)
-    if objective.limit is None or limit.fact != IDEAL:
+    rate = link.contracted_bps(objective.direction)
+    if objective.limit is None or limit.fact != IDEAL or not rate:
         return objective
-    return replace(objective, limit=objective.limit + limit.factor * (result.base_rtt_ns or 0))
+    frames = frame_rate(rate, result.packet_bytes, link.rate_counts)
+    if result.pace_bps < PACED * frames * result.packet_bytes * 8:
+        said = f"{limit.text}, but sent at {format_rate(result.pace_bps)} (IP) and so slower than contracted"
+        return replace(objective, limit=None, limit_text=said)
+    packets = round(result.transfer_ns * result.pace_bps / (8 * NS_PER_S * result.packet_bytes))
+    ideal_ns = packets / frames * NS_PER_S + (result.base_rtt_ns or 0)
+    return replace(objective, limit=limit.factor * ideal_ns)
 
 
 def _sample(objective: Objective, result: BurstsResult, share: float, family: int) -> Sample:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from linkqual.model import (
 from linkqual.rules import judge
 
 MS = 1_000_000
-IDEAL = 3 * MS  # at the contracted rate, without a round trip
+LINE = Link(cir_bps=100_000_000, rate_counts="l3")
+IDEAL = 3 * MS  # 25 packets of 1500 octets at that rate, without a round trip
 RTT = 8 * MS
 LIMIT = 1.2 * (IDEAL + RTT)
 
@@ -36,6 +38,8 @@ def result(completions: list[int | None], **more: Any) -> BurstsResult:
         "period_ns": 12 * MS,
         "flows": 4,
         "packet_bytes": 1500,
+        "pace_bps": 100_000_000,
+        "transfer_ns": IDEAL,
         "sent": len(completions),
         "completed": sum(one is not None for one in completions),
         "completions_ns": tuple(completions),
@@ -53,9 +57,11 @@ def objective(statistic: str = "p99", metric: str = "burst_completion", **more: 
     return Objective(metric, statistic, Direction.FORWARD, **given | more)
 
 
-def judged(found: BurstsResult | None, *objectives: Objective, fault: Fault | None = None) -> Verdict:
+def judged(
+    found: BurstsResult | None, *objectives: Objective, fault: Fault | None = None, link: Link = LINE
+) -> Verdict:
     step = Step("bursts", "bursts")
-    plan = Plan("test", (step,), objectives or (objective(),), Link())
+    plan = Plan("test", (step,), objectives or (objective(),), link)
     return judge(plan, [Measurement(step, 0, 1, bursts=found, fault=fault)])
 
 
@@ -93,6 +99,15 @@ def test_the_limit_holds_for_the_round_trip_that_was_found_as_well() -> None:
     assert finding(result([round(LIMIT) + 1] * 1000)).outcome is Outcome.FAIL
     longer = result([round(LIMIT) + 1] * 1000, base_rtt_ns=RTT + MS)
     assert finding(longer).outcome is Outcome.PASS
+
+
+def test_judged_anew_the_ideal_is_that_of_the_bursts_that_were_sent_on_the_line_as_contracted_now() -> None:
+    found = result([round(LIMIT) - 1] * 1000)
+    slower = judged(found, link=replace(LINE, cir_bps=50_000_000)).findings[0]
+    assert (slower.outcome, slower.objective.limit) == (Outcome.PASS, pytest.approx(1.2 * (2 * IDEAL + RTT)))
+    faster = judged(found, link=replace(LINE, cir_bps=200_000_000)).findings[0]
+    assert faster.outcome is Outcome.NOT_JUDGED
+    assert "slower than contracted" in faster.because
 
 
 def test_an_absolute_limit_gets_no_round_trip() -> None:
@@ -176,12 +191,14 @@ def test_without_a_contracted_rate_it_is_shown_and_not_judged() -> None:
 def test_a_steady_line_that_is_fast_once_is_not_a_steady_line() -> None:
     """Thousands of synchronisations: 2 GB each over 40 Gbit/s, mostly at the ideal, every 80th waits for 150 ms more."""
     ideal, rtt = 400 * MS, 20 * MS
+    line = Link(cir_bps=40 * 10**9, rate_counts="l3")
+    sent = {"base_rtt_ns": rtt, "packet_bytes": 8000, "pace_bps": 40 * 10**9, "transfer_ns": ideal}
     completions: list[int | None] = [ideal + rtt + 150 * MS * (at % 80 == 79) for at in range(2400)]
     chosen = (objective(limit=1.2 * ideal), objective("p50", limit=1.2 * ideal))
-    verdict = judged(result(completions, base_rtt_ns=rtt), *chosen)
+    verdict = judged(result(completions, **sent), *chosen, link=line)
     p99, p50 = verdict.findings
     assert (p50.outcome, p99.outcome) == (Outcome.PASS, Outcome.INCONCLUSIVE)
-    more = judged(result(completions * 4, base_rtt_ns=rtt), *chosen).findings[0]
+    more = judged(result(completions * 4, **sent), *chosen, link=line).findings[0]
     assert more.outcome is Outcome.FAIL
     assert "9,600 bursts" in more.because
     assert any("p50 420 ms" in note.sentence and "longest 570 ms" in note.sentence for note in verdict.notes)
