@@ -110,10 +110,10 @@ def _of_tcp(facts: Facts, why: str) -> list[Reading]:
         flat
         and max(top) <= (1 + SAW_TOOTH) * min(top)
         and rates[0] <= max(top)
-        and (facts.resent or 0) >= RESENT
+        and (facts.most_resent or 0) >= RESENT
         and _no_other_drops(facts)
     ):
-        lost = format_ratio(facts.resent)
+        lost = format_ratio(facts.most_resent)
         said = f"a policer holds the direction to about {format_rate(max(top))} (goodput): {lost} of the packets were resent, no queue fills, and the idle line loses nothing"
         return [
             Reading("policer", Fit.FITS, said, evidence, why, LOOK),

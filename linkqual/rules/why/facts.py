@@ -114,9 +114,12 @@ class Facts:
     @property
     def resent(self) -> float | None:
         """Retransmits of the load per packet sent."""
-        if self.load.retransmits is None or not self.load.sent_bytes or not self.load.mss:
-            return None
-        return self.load.retransmits * self.load.mss / self.load.sent_bytes
+        return _resent(self.load)
+
+    @property
+    def most_resent(self) -> float | None:
+        """The same of the load that resent most."""
+        return max((share for one in self.ladder if (share := _resent(one)) is not None), default=None)
 
     def goodput(self, ip_bps: float) -> float:
         """TCP goodput that full packets leave of an IP rate."""
@@ -172,6 +175,12 @@ def of(plan: Plan, measurements: Sequence[Measurement], direction: Direction) ->
         tuple(one for one in counts if load_rates.usable(one)), tuple(one for one in counts if not load_rates.usable(one)),
         _found(measurements, direction), _sharing(measurements, direction),
     )  # fmt: skip
+
+
+def _resent(result: ThroughputResult) -> float | None:
+    if result.retransmits is None or not result.sent_bytes or not result.mss:
+        return None
+    return result.retransmits * result.mss / result.sent_bytes
 
 
 def _bbr(result: ThroughputResult) -> bool:
