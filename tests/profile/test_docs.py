@@ -22,7 +22,7 @@ def test_the_profile_is_one() -> None:
 
 def test_the_link_file_is_one() -> None:
     found = link.parse(EXAMPLES[1], "docs")
-    assert set(link.known(found)) - {"services"} == {name for name, _ in link.READERS.values()} - {
+    assert set(link.known(found)) - {"services", "encapsulation"} == {name for name, _ in link.READERS.values()} - {
         "name",
         "rate_counts",
     }
