@@ -72,8 +72,8 @@ def _take(trains: Trains, step: Next, before: Loaded, loaded: Loaded) -> Fault |
             "unreachable", _NOTHING_CAME, "see whether the stamp step got through; firewalls may drop other ports"
         )
     sent = Sent(step.train.name, loaded.count.sent, trains.bounds.each, loaded.count.host_lost)
-    columns = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
-    trains.took(read(sent, *columns, base), base)
+    numbers, departed, arrived = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
+    trains.took(read(sent, numbers, departed, arrived, base), base)
     return None
 
 
