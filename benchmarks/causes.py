@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lines whose truth is known, measured by linkqual with real packets: is the right cause named, and how far off are its figures?
 
-    benchmarks/causes.py [--lines 20] [--seed 1] [--only KIND] [--keep FOLDER] [--json]
+    benchmarks/causes.py [--lines 20] [--seed 1] [--only KIND] [--keep FOLDER [--again]] [--json]
 
 Each line is a seeded description (benchmarks/known_lines.py), built in namespaces of its own and measured by `linkqual test` with an agent at
 its far end: 1, 4 and 16 TCP streams each way, trains, flows. A line counts as right when the cause of every direction that falls short is
@@ -29,6 +29,7 @@ from linkqual.bottleneck import OVERHEAD
 from linkqual.errors import InputError
 from linkqual.lab.line import Line, parse
 from linkqual.model import Direction, Qualification, ThroughputResult
+from linkqual.rules.why import diagnose
 from linkqual.stats.throughput import header_goodput
 
 PROFILE = """name: causes
@@ -89,17 +90,23 @@ def measure(folder: Path, text: str) -> Qualification | str:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=NEVER_S, env=environment)
     except subprocess.TimeoutExpired:
         return f"no end after {NEVER_S} s"
+    if not (folder / "run" / "run.json").exists():
+        return (done.stderr or done.stdout).strip()[-500:]
+    return stored(folder)
+
+
+def stored(folder: Path) -> Qualification | str:
+    """A kept run; why it is none."""
     try:
         run = document.load((folder / "run" / "run.json").read_text())
-        return run.interrupted or run
-    except (OSError, InputError):
-        return (done.stderr or done.stdout).strip()[-500:]
+    except InputError as error:
+        return str(error)
+    return run.interrupted or run
 
 
 def rows(line: Line, run: Qualification) -> Iterator[Row]:
     """Both directions, judged."""
-    assert run.verdict
-    said = {one.direction: one for one in run.verdict.diagnoses}
+    said = {one.direction: one for one in diagnose(run.plan, run.measurements)}
     for way in WAYS:
         truth = line.expect.cause.get(way, NOTHING)
         found = said.get(way)
@@ -176,6 +183,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=known_lines.KINDS, action="append")
     parser.add_argument("--keep", type=Path, help="keep the runs in this folder")
+    parser.add_argument(
+        "--again", action="store_true", help="judge the runs kept there, as far as they go, instead of measuring"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found: list[Row] = []
@@ -185,7 +195,10 @@ def main() -> int:
             if asked.only and kind not in asked.only:
                 continue
             line = parse(text, f"{kind}-{number}.yaml")
-            run = measure(base / f"{number:02}-{kind}", text)
+            folder = base / f"{number:02}-{kind}"
+            if asked.again and not (folder / "run" / "run.json").exists():
+                continue
+            run = stored(folder) if asked.again else measure(folder, text)
             if isinstance(run, str):
                 found += [Row(line.title, "", "a run", "none", "", said=run)]
                 print(f"{line.title}: {run}", file=sys.stderr, flush=True)
