@@ -44,9 +44,8 @@ def render(q: Qualification) -> str:
             ]
         )
     for fact in facts(q):
-        numbers = (fact.value, fact.low, fact.high, None)
         head = map(_cell, (q.run, q.plan.link.name, fact.metric, fact.statistic, str(fact.direction)))
-        writer.writerow([*head, "", "shown", *numbers, fact.unit, "", None, fact.n, "", *map(_cell, (fact.because, fact.decide, ""))])  # fmt: skip
+        writer.writerow([*head, "", "shown", fact.value, fact.low, fact.high, None, fact.unit, "", None, fact.n, "", *map(_cell, (fact.because, fact.decide, ""))])  # fmt: skip
     return out.getvalue()
 
 

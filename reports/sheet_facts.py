@@ -39,10 +39,10 @@ def facts(q: Qualification) -> Iterator[Fact]:
     for way, words in why.flow_words(q):
         yield Fact("flows", "", way, because=words)
     for burst in bursts.rows(q):
-        one = burst.result
-        yield Fact("burst_completion", "p50", one.direction, *burst.p50, "ns", one.sent)
-        yield Fact("burst_completion", "p99", one.direction, *burst.p99, "ns", one.sent)
-        yield Fact("burst_variation", "", one.direction, *burst.variation, "ratio", one.completed)
+        way, sent = burst.result.direction, burst.result.sent
+        yield Fact("burst_completion", "p50", way, *burst.p50, "ns", sent)
+        yield Fact("burst_completion", "p99", way, *burst.p99, "ns", sent)
+        yield Fact("burst_spread", "cv", way, *burst.variation, "ratio", burst.result.completed)
     yield from _services(q)
 
 

@@ -45,12 +45,15 @@ _BY_TRAINS, _BY_FLOWS = ("policer", "shaper"), ("per-flow cap", "hashing")
 
 def section(q: Qualification) -> dict[str, Any]:
     """What the templates why.html and limits.html ask for."""
-    drawn = {"trains": trains(q), "flows": flows(q), "spared": spared(q)}
-    cards = [_card(one, drawn["trains"], drawn["flows"]) for one in (q.verdict.diagnoses if q.verdict else ())]
+    trained, shared, unneeded = trains(q), flows(q), spared(q)
+    cards = [_card(one, trained, shared) for one in (q.verdict.diagnoses if q.verdict else ())]
     told = {(_seen_in(one.diagnosis), one.diagnosis.direction) for one in cards if one.picture}
-    return drawn | {
+    return {
+        "trains": trained,
+        "flows": shared,
+        "spared": unneeded,
         "cards": cards,
-        "shown": any(drawn.values()),
+        "shown": bool(trained or shared or unneeded),
         "told": told,  # pictures that stand in a card: none is drawn twice
         "legend": legend,
     }
