@@ -41,7 +41,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
     if run.fault is None:
         try:
             longest = max(size for size, _ in step.params["sizes"])
-            with loading.opened(bench, step.direction, longest=longest) as load:
+            allowed = step.params.get("max_bytes")
+            with loading.opened(bench, step.direction, longest=longest, max_bytes=allowed) as load:
                 _sizes(run, load)
             conditions = Conditions(near=load.near, far=load.far)
         except LinkqualError as error:

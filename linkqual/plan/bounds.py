@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Plan, Step
-from linkqual.plan import bursts, flows, services, throughput, trains
+from linkqual.plan import bursts, flows, search, services, throughput, trains
 from linkqual.units import NS_PER_S, format_rate, format_ratio, format_size, parse_ratio
 
 if TYPE_CHECKING:
@@ -229,6 +229,7 @@ def _shorter_stream(step: Step, spare: int) -> Step:
 
 # in this order: the loads give first, the few octets of the probe packets last
 _SHORTEN: dict[str, Callable[[Step, int], Step]] = {
+    "search": search.shorten,
     "services": services.shorten,
     "throughput": throughput.shorten,
     "trains": trains.shorten,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkqual.errors import UsageError
@@ -83,6 +84,19 @@ def _step(settings: dict[str, Json], way: Direction, sizes: list[list[int]]) -> 
         total_bytes=sum(most for _, most in sizes) * spent // (8 * NS_PER_S),
         why=f"UDP, the highest rate with {_goal(settings['goal'])} for {len(sizes)} frame sizes",
     )
+
+
+def shorten(step: Step, spare: int) -> Step:
+    """The search with up to `spare` bytes fewer allowed, one short and one long trial a size at least: it ends where they are spent."""
+    if spare <= 0:
+        return step
+    params = step.params
+    once = params["trial_ns"] + params["final_ns"]
+    least = sum(most for _, most in params["sizes"]) * once // (8 * NS_PER_S)
+    allowed = max(least, step.total_bytes - spare)
+    if allowed >= step.total_bytes:
+        return step
+    return replace(step, params=params | {"max_bytes": allowed}, total_bytes=allowed)
 
 
 def _goal(goal: float) -> str:

@@ -42,10 +42,14 @@ class Line:
     marks: set[int] = field(default_factory=set)
     stop_at: int = 10**9
     fault: Fault | None = None
+    allowed: int | None = None
 
     @contextlib.contextmanager
-    def opened(self, _bench: Bench, direction: Direction, *, longest: int, dscp: int = 0) -> Iterator[Any]:
+    def opened(
+        self, _bench: Bench, direction: Direction, *, longest: int, dscp: int = 0, max_bytes: int | None = None
+    ) -> Iterator[Any]:
         self.marks.add(dscp)
+        self.allowed = max_bytes
         line, way = self, direction
 
         class Load:
@@ -180,6 +184,20 @@ def test_the_search_finds_each_size_by_itself(on: Callable[[Line], Bench]) -> No
         assert one.rate_bps == pytest.approx(30_000_000, rel=0.02)
         assert one.maximum_bps == pytest.approx(50_000_000 * one.packet_bytes / (one.packet_bytes + 38), rel=1e-6)
     assert len(taken.search.trials) == len(line.sent)
+
+
+def test_the_bytes_a_search_may_send_bind_its_load(on: Callable[[Line], Bench]) -> None:
+    line = Line(30_000_000)
+    bench = on(line)
+    search_of = (
+        "  services: {performance: none, step: 1 s}\n  search: {frame_sizes: [512, mtu], settle: 0 s, final: 2 s}"
+    )
+    least = 2 * 4 * 46_000_000 // 8 * 2  # both directions, a short and a long trial of each size
+    services_bytes = sum(step.total_bytes for step in steps(search_of) if step.probe == "services")
+    forward, reverse = steps(search_of, max_bytes=services_bytes + 2 * least)[-2:]
+    assert forward.total_bytes + reverse.total_bytes <= 2 * least
+    search.measure(forward, bench)
+    assert line.allowed == forward.params["max_bytes"] == forward.total_bytes
 
 
 def test_a_search_that_is_cut_keeps_what_it_found(on: Callable[[Line], Bench]) -> None:

@@ -16,7 +16,7 @@ from linkqual.profile import parse
 TRAINING = parse(shipped.text("training"), "training.yaml")
 LINE = Link(cir_bps=10**8, mtu=1500, rtt_budget_ns=20_000_000, in_service=False)
 LOAD = Step("throughput/forward/4", "throughput", direction=Direction.FORWARD, offered_bps=10**8, total_bytes=10**9)
-WHY = Step("search/forward", "search", {"when": "short"}, Direction.FORWARD, expected_ns=9, total_bytes=10**7, offered_bps=10**8)  # fmt: skip
+WHY = Step("services/configuration/forward", "services", {"when": "short"}, Direction.FORWARD, expected_ns=9, total_bytes=10**7, offered_bps=10**8)  # fmt: skip
 
 
 def plan_of(*steps: Step) -> Plan:
@@ -32,7 +32,7 @@ def test_what_explains_costs_a_good_line_nothing() -> None:
 
 
 def test_asked_for_by_name_it_runs_always() -> None:
-    plan = bounded(plan_of(WHY), PlanOptions(only=("search",)))
+    plan = bounded(plan_of(WHY), PlanOptions(only=("services",)))
     assert plan.steps[0].params["when"] == "always"
     assert plan.steps[0].expected_ns == 9
 
@@ -40,7 +40,7 @@ def test_asked_for_by_name_it_runs_always() -> None:
 def test_with_nothing_to_explain_it_is_left_out() -> None:
     plan = bounded(plan_of(WHY), PlanOptions())
     assert plan.steps == ()
-    assert "--only search" in plan.reasons[0]
+    assert "--only services" in plan.reasons[0]
 
 
 def test_no_step_offers_more_than_allowed() -> None:
