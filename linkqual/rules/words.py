@@ -170,9 +170,8 @@ def _doubted(sample: Sample) -> str:
             f"both clocks moved by up to {format_duration(sample.drift_ns)} against each other, so up to {format_count(sample.doubt)} "
             "of them may only seem late"
         )
-    return (
-        f"up to {format_count(sample.doubt)} of them may be no loss of this line in this direction: {sample.suspicion}"
-    )
+    what = "not be this line's doing" if sample.lost == 0 else "be no loss of this line in this direction"
+    return f"up to {format_count(sample.doubt)} of them may {what}: {sample.suspicion}"
 
 
 def suspicion(doubts: Sequence[Entry]) -> str:

@@ -133,7 +133,10 @@ def test_a_sender_that_was_behind_fails_no_line_and_acquits_none() -> None:
     held = tuple(0 if one == IDEAL + RTT else 2 * MS for one in completions)
     made = finding(result(completions, held_ns=held))
     assert made.outcome is Outcome.INCONCLUSIVE
-    assert "the sending host was behind its own pace in 100" in made.because
+    assert (
+        "up to 100 of them may not be this line's doing: the sending host was behind its own pace in 100"
+        in made.because
+    )
     assert "hosts" in made.decide
     few = tuple(2 * MS if at < 300 else 0 for at in range(1000))  # it was behind in some, and late without that as well
     assert finding(result(completions, held_ns=few)).outcome is Outcome.FAIL
