@@ -22,6 +22,7 @@ SETUP_NS = NS_PER_S  # opening a server, handing over its document
 BESIDE_NS = NS_PER_S  # a stream beside a load: its look at the idle line, and what is still in flight at the end
 BESIDE_BYTES = 64  # UDP payload of its packets
 BESIDE_SHARE = 0.01  # of the rate: what it may take from the load it watches
+STREAM_SECONDS = 57_600  # of one iperf3 test: its document has a record of each stream and second, and stays readable
 WAYS = (Direction.FORWARD, Direction.REVERSE)
 
 
@@ -157,7 +158,7 @@ class _Ladder:
         }
         warmups = _blocks(params) * params["warmup_seconds"]
         name = "both" if way is Direction.ROUND_TRIP else str(way)
-        return Step(
+        step = Step(
             key=f"throughput/{name}/{streams}" + (f"/{compare}" if compare else ""),
             probe="throughput",
             params=params,
@@ -168,6 +169,8 @@ class _Ladder:
             total_bytes=sum(offered) * (cap + warmups) // 8 if all(offered) else 0,
             why=_why(way, compare, judged=judged),
         )
+        longest = STREAM_SECONDS // streams
+        return step if first <= longest else pulsed(replace(step, params=params | {"block_seconds": longest}), longest)
 
     def _held(self) -> int | None:
         """--max-rate, less what the stream beside takes of it."""
@@ -199,8 +202,8 @@ def shorten(step: Step, spare: int) -> Step:
 
 def pulsed(step: Step, pulse_s: int) -> Step:
     """The step in blocks of at most `pulse_s` measured seconds; it still measures what its first block would have at least."""
-    least = step.params["seconds"]
-    first = min(least, pulse_s)
+    least = step.params.get("least_seconds", step.params["seconds"])
+    first = min(step.params["seconds"], pulse_s)
     shorter = {
         "seconds": first,
         "block_seconds": min(step.params["block_seconds"], pulse_s),

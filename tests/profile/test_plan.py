@@ -357,3 +357,14 @@ def test_what_is_judged_is_not_compared_with_itself() -> None:
     keys = [one.key for one in make(TRAINING, LINE, PlanOptions(congestion_control="bbr")).steps]
     assert "throughput/forward/16" in keys
     assert "throughput/forward/16/bbr" not in keys
+
+
+def test_a_day_of_load_is_cut_into_tests_whose_documents_stay_readable() -> None:
+    day = 86_400
+    load = step(make(TRAINING, LINE, PlanOptions(duration_ns=day * 10**9)), "throughput/forward/16")
+    assert (load.params["seconds"], load.params["least_seconds"], load.params["cap_seconds"]) == (3600, day, day)
+    assert load.duration_ns == (day + 24 * 2 + 24 + 1) * 10**9
+    assert load.total_bytes == (day + 24 * 2) * 10**10 // 8
+    slow = step(make(TRAINING, LINE, PlanOptions(duration_ns=day * 10**9, duty=0.5)), "throughput/forward/16")
+    assert slow.params["seconds"] < 3600
+    assert slow.params["least_seconds"] == day
