@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from linkqual.metrics import quantile
 from linkqual.model import (
     Direction,
     Estimate,
@@ -191,10 +192,21 @@ def _unnamed(objective: Objective, said: str) -> str:
 
 
 def delay(objective: Objective, load: Load, limit: float | None, family: int) -> Finding:
-    """One way; where nobody knows the offset of the clocks, a round trip within the limit proves it too."""
+    """One way; where nobody knows the offset of the clocks, a round trip within the limit proves it too.
+
+    A lost packet took longer than any limit: where more are lost than may be late, that alone refutes it, whatever the clocks say.
+    """
     found = _of_stream(objective, load, "one_way_delay", limit, family)
     if found.outcome is not Outcome.NO_DATA or limit is None or load.beside is None:
         return found
+    q = quantile(objective.statistic)
+    lost = (
+        _of_stream(replace(objective, statistic="ratio"), load, "loss_ratio", 1 - q, family) if q is not None else found
+    )
+    if lost.outcome is Outcome.FAIL:
+        n = lost.estimate.n if lost.estimate else 0
+        made = Estimate(None, None, None, objective.confidence, n, "ns", "it falls among lost packets")
+        return _made(load, objective, Outcome.FAIL, f"{lost.because}; a lost packet took longer than any limit", made)
     whole = replace(objective, direction=Direction.ROUND_TRIP)
     proven = _of_stream(whole, load, "round_trip_delay", limit, family)
     if proven.outcome is not Outcome.PASS:

@@ -239,6 +239,16 @@ def test_without_a_bound_of_the_clocks_the_round_trip_may_still_prove_it() -> No
     assert find("frame_transfer_delay", slow, conditions=apart).outcome is Outcome.NO_DATA
 
 
+def test_more_lost_than_may_be_late_refutes_a_delay() -> None:
+    heard = stream(4_000_000, 100_000)
+    gone = tally(np.arange(2000) % 25 == 0)
+    summary = replace(heard.summary, received=1920, lost_forward=80, loss=heard.summary.loss | {"forward": gone})
+    found = find(
+        "frame_transfer_delay", replace(load("cir", 100), beside=replace(heard, summary=summary), stream_bps=147_200)
+    )
+    assert (found.outcome, "longer than any limit" in found.because) == (Outcome.FAIL, True)
+
+
 def test_no_stream_is_no_delay() -> None:
     assert find("frame_transfer_delay", load("cir", 100)).outcome is Outcome.NO_DATA
 
