@@ -148,7 +148,7 @@ def test_without_a_limit_the_plans_length_holds(far_end: Any) -> None:
     assert (result.stopped_by, len(result.receiver_bps), result.decisions) == ("fixed length", 1, ())
 
 
-@pytest.mark.parametrize("direction", [FORWARD, REVERSE])
+@pytest.mark.parametrize("direction", [FORWARD, REVERSE, Direction.ROUND_TRIP])
 def test_an_interrupt_keeps_the_seconds_before_it(far_end: Any, direction: Direction) -> None:
     begun = time.monotonic()
     bench = far_end.bench(interrupted=lambda: time.monotonic() - begun > 1.8)
@@ -157,6 +157,7 @@ def test_an_interrupt_keeps_the_seconds_before_it(far_end: Any, direction: Direc
     assert measured.throughput is not None
     assert 1 <= len(measured.throughput.receiver_bps) <= 3
     assert measured.throughput.stopped_by == "interrupted"
+    assert (measured.throughput_back is not None) is (direction is Direction.ROUND_TRIP)
     assert "port" in far_end.control.call("trace.target")
 
 
