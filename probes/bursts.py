@@ -171,8 +171,8 @@ def _run(step: Step, bench: Bench, control: Control, ways: list[_Way]) -> tuple[
             return "time", None
         patience = SILENCE_NS + max(way.shape.transfer_ns + way.shape.period_ns for way in ways)
         if all(way.sender["silent_ns"] > patience or way.sender["done"] for way in ways):
-            said = "nothing is heard of the bursts any more: the line went silent"
-            return "silent", Fault("silent", said, "look at the line, and run the test again")
+            said = "no burst is answered any more, though the control channel still is: UDP does not get through"
+            return "silent", Fault("silent", said, "look at the line and at filters on it, and run the test again")
 
 
 def _start(step: Step, control: Control, ways: list[_Way]) -> None:
