@@ -95,7 +95,12 @@ def test_with_trains_the_policer_is_certain_and_its_bucket_told() -> None:
     told = why(link, stamp(50_000, 0), slow, many, policed(952e6, 0.3), bucket)
     assert (told.cause, told.confidence) == ("policer", "high")
     assert "with a bucket of" in told.sentence
-    assert "burst size (bucket) of at least" in told.decide
+    assert "burst size (bucket) of at least 97" in told.decide  # kB: 8 ms of it
+    assert "shape at your own edge" in told.decide
+    deep = trains("policer", 952e6 * 1538 / 1500, draw(), 5e6)
+    assert (
+        "burst size" not in why(link, stamp(50_000, 0), slow, many, policed(952e6, 0.3), deep).decide
+    )  # it is deep enough
     assert "4 trains: policer of 97" in dict(told.evidence)["trains of packets"]  # as layer 1 counts 952 of IP
 
 

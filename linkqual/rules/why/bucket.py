@@ -145,7 +145,7 @@ def _agreeing(facts: Facts, rate: float) -> Lines:
     found: list[tuple[str, str]] = []
     if same and len(same) == len(over):
         rates = [load_rates.steady_bps(one) for one in same]
-        said = f"{len(same)} loads of more than that lost packets, and {bucket_loads.span(rates)} (IP) came through"
+        said = f"{len(same)} loads above that rate lost packets, and {bucket_loads.span(rates)} (IP) came through"
         found.append(("UDP load", said))
     reached = max(loads.median(one) for one in facts.ladder) / facts.goodput(rate)
     if 1 - 2 * AGREES <= reached <= 1 + AGREES:
@@ -235,9 +235,9 @@ def _next(facts: Facts, trains: TrainsResult, kind: str) -> str:
     rtt = facts.base_rtt_ns
     if kind == "policer" and rtt:
         asked = bdp_bytes(trains.rate_bps[0], rtt)
-        parts.append(
-            f"ask for a burst size (bucket) of at least {format_size(asked)}, a round trip at that rate, or shape at your own edge just below it"
-        )
+        if trains.bucket_bytes is None or trains.bucket_bytes[0] < asked:
+            parts.append(f"ask for a burst size (bucket) of at least {format_size(asked)}, a round trip at that rate")
+        parts.append("shape at your own edge just below that rate, so that packets wait instead of being dropped")
     elif kind == "shaper" and rtt and _shallow(facts, trains):
         parts.append(f"ask for a queue of at least {format_duration(rtt)}, a round trip")
     return "; ".join(parts).replace("; (", " (") or "compare its rate with the contract"
