@@ -53,7 +53,7 @@ def test_mixes_by_name(words: str, sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("services: x", "2: link.services: is no list of services; allowed: 1 to 16 of them, each '- name: ...'"),
+        ("services: x", "2: link.services: is no list of services; allowed: 1 to 10 of them, each '- name: ...'"),
         ("services: [{cir: 1M}]", "2: link.services#1.name: is missing; allowed: a name"),
         ("services: [{name: a}]", "2: link.services#1.cir: is missing; allowed: a rate such as 100 Mbit/s"),
         ("services: [{name: a, cir: 1M, acceptance: {flr: 0}}]",
