@@ -30,6 +30,8 @@ class _Receiver(Loop):
         self._mouth = Mouth(self.ends, config, self.shape)
         self._ear = Ear(self.ends, config, self.shape)
         self._arriving = Arriving(self.shape)
+        none = np.zeros(1, np.int64)
+        Arriving(self.shape).add(none, none, none, 0)  # numpy loads parts of itself when first used: not during a burst
         self._dropped = self.ends.dropped()
         self._latest: dict[int, tuple[int, bytes | None]] = {}  # by burst: when its latest packet came, and from where
         self._alarm = Alarm()

@@ -35,6 +35,7 @@ class _Sender(Loop):
         self._mouth = Mouth(self.ends, config, self.shape, min(self._together, STRIDE))
         self._ear = Ear(self.ends, config, self.shape)
         self._sending: Sending | None = None
+        Sending(self.shape, 0, 0).departures(0, 1)  # the first call of all is slow: not during a burst
         self._hellos: list[int] = []  # when each left
         self._answers: list[int] = []  # round trips
         self._begun_ns = self._heard_ns = monotonic_ns()
