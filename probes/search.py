@@ -13,7 +13,7 @@ from linkqual.model import Conditions, Fault, FoundRate, LoadCount, Measurement,
 from linkqual.probes import loading
 from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
 from linkqual.probes.loading import Loading
-from linkqual.session.load_phase import Phase
+from linkqual.session.activation import phase
 from linkqual.session.search import Search, Told, Trial
 from linkqual.stats.throughput import OVERHEAD_BYTES
 from linkqual.units import NS_PER_S, format_rate
@@ -74,8 +74,7 @@ def _carry_out(run: _Run, load: Loading, size: int, trial: Trial, number: int) -
     frame = size + OVERHEAD_BYTES["l2"]
     title = f"frames of {frame} octets at {format_rate(trial.rate_bps)}"
     bench.progress(Progress(f"search {run.step.direction}", number, None, "trials", text=title))
-    phase = Phase(f"{frame} octets, trial {number}", trial.rate_bps, duration_ns=length, sizes=((size, 1),))
-    loaded = load.run(phase)
+    loaded = load.run(phase(f"{frame} octets, trial {number}", trial.rate_bps, length, ((size, 1),)))
     count = loaded.count
     run.trials.append(count)
     run.fault = loaded.fault if loaded.fault is not None and count.short != "host" else None

@@ -18,9 +18,18 @@ CIR, EIR, OVERSHOOT, PERFORMANCE = "cir", "eir", "overshoot", "performance"
 ASSUMED_MTU = 1500
 SMALL_EIR = 0.2  # of the CIR: under it the overshoot is a quarter of everything, else a quarter of the EIR
 EXCESS = 1.25
+SINGLES_PPS = (
+    100_000  # up to here packets leave one by one; beyond, trains that the host or its card cuts up, as one core needs
+)
 LINE = "line"  # name of the service that is the line itself
 
 Sizes = tuple[tuple[int, int], ...]
+
+
+def phase(name: str, load_bps: int, duration_ns: int, sizes: Sizes) -> Phase:
+    """Of the load engine: single packets as long as hosts can be expected to keep up with them."""
+    made = Phase(name, load_bps, duration_ns=duration_ns, sizes=sizes)
+    return replace(made, segmented=load_bps <= SINGLES_PPS * 8 * made.mean_bytes)
 
 
 def title(kind: str, share: float) -> str:
@@ -64,7 +73,7 @@ class Rung:
     @property
     def phase(self) -> Phase:
         """Of the load engine; its name tells service and step."""
-        return Phase(f"{self.service} {self.title}", self.load_bps, duration_ns=self.duration_ns, sizes=self.sizes)
+        return phase(f"{self.service} {self.title}", self.load_bps, self.duration_ns, self.sizes)
 
     @property
     def ip_bps(self) -> int:

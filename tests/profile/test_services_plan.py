@@ -61,6 +61,18 @@ def test_load_and_stream_together_are_what_the_standard_asks() -> None:
     assert rungs(forward, "voice")[0].stream.ip_bps < 0.06 * 1e6  # a twentieth of the CIR at most
 
 
+def test_what_one_core_cannot_send_singly_leaves_in_trains() -> None:
+    fast = plan(Link(cir_bps=2_000_000_000, mtu=1500)).steps[0]
+    assert [rung.phase.segmented for rung in rungs(fast, "line")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]  # 500, 1000, 1500 Mbit/s ...
+    assert all(rung.phase.segmented for rung in rungs(plan().steps[0], "data"))
+
+
 def test_bytes_and_peak_are_those_of_what_is_sent() -> None:
     forward, _, full = plan().steps
     loads = sum(rung.load_bps * rung.duration_ns / NS_PER_S / 8 for together in rounds_of(forward) for rung in together)
