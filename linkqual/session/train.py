@@ -168,7 +168,8 @@ class Trains:
         above = (asked - self._rate) / 8 / self._stretch  # bytes a second
         emptied, filled = bucket / above, queue_ns * self._rate / 8 / NS_PER_S / above  # seconds
         behind = max(_TAIL_NS / NS_PER_S, emptied * asked / self._rate / 2 - filled)  # a third of what arrives
-        return math.ceil((emptied + filled + behind) * asked / 8 / self.bounds.each)
+        longer = 1 + 3 * (self._pressed - 1)  # pauses refill the bucket: more of the train must lie behind them
+        return math.ceil((emptied + filled + behind) * longer * asked / 8 / self.bounds.each)
 
     def _checking(self) -> int:
         """Packets below the rate that show whether they are lost too."""
@@ -262,7 +263,7 @@ class Trains:
                 self.ended = "done"
 
     def _failed(self, why: str) -> None:
-        """A train that counts for nothing. Short ones are more likely to escape a host that pauses."""
+        """A train that counts for nothing."""
         self._tries += 1
         if self._tries >= TRIES:
             self.ended = why
