@@ -5,21 +5,20 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
 from linkqual import model as m
-from linkqual.reports import bursts, charts_cause, charts_load, html, ladder, sheet, terminal, why
+from linkqual.reports import bursts, charts_cause, charts_load, ladder, sheet, terminal, why
 
 from . import loaded
 from .measured import FORWARD, REVERSE
 from .samples import SAMPLES
+from .test_html import source
 
 
-@cache
 def page(name: str = "policed") -> str:
-    return html.render(SAMPLES[name]())
+    return source(name)
 
 
 def test_the_cause_stands_before_the_findings_with_its_confidence_and_what_to_do() -> None:
