@@ -21,9 +21,13 @@ MOST_BARS = 32  # flows drawn one by one; of more the slowest, the fastest and t
 
 
 def clearest(result: TrainsResult) -> Train | None:
-    """The train whose curve shows the most: one that counts, and lasted longest above the rate."""
+    """The train to show: of those that count the one nearest to what all of them say together, else the longest."""
     able = [one for one in result.trains if len(one.curve) > 2 and not one.void]
-    return max(able, key=lambda one: (one.bucket_bytes is not None, one.steady_ns, len(one.curve)), default=None)
+    alike = [one for one in able if one.rate_bps is not None and one.bucket_bytes is not None]
+    if result.rate_bps is None or result.bucket_bytes is None or not alike:
+        return max(able, key=lambda one: (one.steady_ns, len(one.curve)), default=None)
+    rate, bucket = result.rate_bps[0], result.bucket_bytes[0]
+    return min(alike, key=lambda one: abs((one.rate_bps or 0) / rate - 1) + abs((one.bucket_bytes or 0) / bucket - 1))
 
 
 def arrival_curve(result: TrainsResult) -> Picture | None:

@@ -52,7 +52,7 @@ SHORT_TITLES = {
     "frame_throughput": "frames",
 }
 # of a metric that has only this one, its name says it
-STATISTICS = {"ratio": "", "factor": "", "cv": "", "mean": "mean", "min": "minimum", "max": "maximum"}
+STATISTICS = {"ratio": "", "size": "", "factor": "", "cv": "", "mean": "mean", "min": "minimum", "max": "maximum"}
 
 
 def unit_of(objective: Objective) -> str:

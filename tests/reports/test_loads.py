@@ -117,6 +117,16 @@ def test_a_train_without_a_curve_has_no_picture() -> None:
     assert "--chart-limit" not in picture.svg  # no slope where none is known
 
 
+def test_the_train_that_says_what_all_say_is_shown() -> None:
+    result = loaded.trains().trains
+    assert result is not None
+    best, near, void = result.trains
+    odd = replace(best, rate_bps=0.8 * loaded.RATE, steady_ns=10**9)
+    assert charts_cause.clearest(replace(result, trains=(odd, void, near, best))) is best
+    assert charts_cause.clearest(replace(result, trains=(void, best, odd), bucket_bytes=None)) is odd
+    assert charts_cause.clearest(replace(result, trains=(void,))) is None
+
+
 def test_bursts_never_complete_are_said_and_are_no_longest_one() -> None:
     there, back = bursts.rows(SAMPLES["policed"]())
     assert (there.late, back.late) == (1, 0)
