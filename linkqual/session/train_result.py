@@ -215,7 +215,7 @@ def _kind(good: Sequence[Train], each: int, below: Sequence[Train]) -> tuple[str
         risen = max(train.buffer_ns or train.rise_ns or 0 for train in good)
         then = ", then packets were dropped" if any(train.buffer_ns is not None for train in good) else ""
         return "shaper", f"the delay rose by {format_duration(round(risen))} in {n} trains{then}"
-    flat = max(abs(train.rise_ns or 0) for train in good)
+    flat = sorted(abs(train.rise_ns or 0) for train in good)[n // 2]
     said = f"up to {format_ratio(lost)} lost in {n} trains while the delay stayed within {format_duration(flat)}"
     if not below and began_late(good):
         return "policer", f"{said}, from the moment the bucket was empty"
