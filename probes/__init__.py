@@ -43,6 +43,12 @@ PROBES: dict[str, Probe] = {
             "an agent; raw sockets for the hops",
         ),
         Probe(
+            "mtu",
+            "linkqual.probes.mtu",
+            "longest packet that arrives, both directions, UDP and TCP; black holes (RFC 4821)",
+            "an agent",
+        ),
+        Probe(
             "marking",
             "linkqual.probes.marking",
             "which DSCP and ECN values arrive, both directions (RFC 8972)",

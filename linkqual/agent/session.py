@@ -12,6 +12,7 @@
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
 | `load.*` | see `agent.load` |
 | `bursts.*` | see `agent.bursts` |
+| `mtu.*` | see `agent.mtu` |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
 | `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
 | `bye` | nothing left here; the connection ends |
@@ -35,6 +36,7 @@ from linkqual.agent.config import AgentConfig
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
 from linkqual.agent.load import Loads
 from linkqual.agent.load import Session as LoadSession
+from linkqual.agent.mtu import Mtu
 from linkqual.errors import HostError, InputError, PeerError, WireError
 from linkqual.model import Json
 from linkqual.wire.control import FORGOTTEN, Answer, Refusal, Request, bytes_text, checked
@@ -64,9 +66,11 @@ class Session:
         self._iperf3 = Iperf3Servers(here, config.iperf3_ports)
         self._loads = Loads(self._for_loads())
         self._bursts = Bursts(self._for_loads())
-        self._families: dict[str, Loads | Bursts] = {  # requests that a module of their own serves
+        self._mtu = Mtu(self._for_loads(), family)
+        self._families: dict[str, Loads | Bursts | Mtu] = {  # requests that a module of their own serves
             "load": self._loads,
             "bursts": self._bursts,
+            "mtu": self._mtu,
         }
         self._target: Target | None = None
         self._drops: Sampler | None = None
@@ -110,6 +114,7 @@ class Session:
     async def close(self) -> None:
         """End everything this near end had started. Safe to call twice."""
         self._closed = True
+        self._mtu.halt()
         if self._working:
             await asyncio.wait(set(self._working))
         reflectors, self._reflectors = self._reflectors, {}
@@ -117,7 +122,7 @@ class Session:
         ending: list[Awaitable[object]] = [self._iperf3.close_all()]
         ending += [self._run(sampler.close)] if sampler is not None else []
         ending += [self._run(reflector.close) for reflector in reflectors.values()]
-        ending += [self._close_target(), self._loads.close_all(), self._bursts.close_all()]
+        ending += [self._close_target(), self._loads.close_all(), self._bursts.close_all(), self._mtu.close_all()]
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log(f"what was started does not end: {outcome}")

@@ -28,6 +28,7 @@ class Node:
     name: str
     site: bool = False
     silent: bool = False  # sends no ICMP error: a hop without an address in a trace
+    hides_mtu: bool = False  # drops packets that are too long for its next link and tells nobody
     icmp_interval_ns: int = 0  # one ICMP error in this time and no more; 0: as many as asked
     window_bytes: int = 0  # of a site: the largest receive window its TCP offers; 0: as its kernel likes
 

@@ -115,7 +115,8 @@ def _nodes(root: Section, forward: tuple[str, ...], reverse: tuple[str, ...]) ->
         one = section.section(name)
         if one is not None:
             silent, interval = one.get("icmp", _icmp, (False, 0))
-            nodes[name] = replace(nodes[name], silent=silent, icmp_interval_ns=interval)
+            hides = one.get("too_big", choice("tell", "hide"), "tell") == "hide"
+            nodes[name] = replace(nodes[name], silent=silent, icmp_interval_ns=interval, hides_mtu=hides)
             one.close()
     hosts = root.section("hosts")
     for name in hosts.node.items if hosts else ():

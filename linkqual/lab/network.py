@@ -54,6 +54,14 @@ _SILENCE = """table inet silent {
   }
 }
 """
+_HIDDEN_MTU = """table inet blackhole {
+  chain out {
+    type filter hook output priority 0
+    icmp type destination-unreachable icmp code frag-needed drop
+    icmpv6 type packet-too-big drop
+  }
+}
+"""
 _REMARK = """table inet remark {{
   chain in {{
     type filter hook prerouting priority -150
@@ -123,6 +131,8 @@ class VirtualLine:
                 space.sysctl({"ipv4/tcp_rmem": f"4096 {4 * node.window_bytes} {4 * node.window_bytes}"})
             if node.silent:
                 space.run(["nft", "-f", "-"], _SILENCE)
+            if node.hides_mtu:
+                space.run(["nft", "-f", "-"], _HIDDEN_MTU)
 
     def _make_links(self) -> dict[tuple[str, str], int]:
         """Both ends of every link; (link, node) -> descriptor of each tunnel end."""

@@ -8,6 +8,7 @@ only, so that `--help` never pays for numpy. Each file holds one theme; everythi
 from __future__ import annotations
 
 from linkqual.model.asking import (
+    FACTS,
     SCHEMA,
     Direction,
     Json,
@@ -26,6 +27,7 @@ from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import ClockState, Conditions, EndConditions, Fault, HostFloor
 from linkqual.model.load import FlowsResult, LoadCount
 from linkqual.model.mtu import MtuHop, MtuResult, MtuTcp, MtuTried, MtuWay
+from linkqual.model.narrow import LinkSeen, NarrowResult
 from linkqual.model.packets import Burst, ClockStep, Edge, Histogram, LossEvent, Pacing, Segment, Slice, Summary, Tally
 from linkqual.model.probes import (
     Decision,
@@ -54,6 +56,7 @@ from linkqual.model.verdicts import (
 )
 
 __all__ = [
+    "FACTS",
     "SCHEMA",
     "SEVERITY",
     "AddedDelay",
@@ -77,6 +80,7 @@ __all__ = [
     "HostFloor",
     "Json",
     "Link",
+    "LinkSeen",
     "LoadCount",
     "LossEvent",
     "MarkingResult",
@@ -88,6 +92,7 @@ __all__ = [
     "MtuTcp",
     "MtuTried",
     "MtuWay",
+    "NarrowResult",
     "Note",
     "Objective",
     "Outcome",

@@ -168,9 +168,12 @@ class Plan:
         return sum(step.total_bytes for step in self.steps)
 
 
+FACTS = ("marking", "path_mtu", "mtu_black_hole")  # metrics that take no share of the error
+
+
 def family_size(objectives: Iterable[Objective]) -> int:
     """Red lines judged together, at least 1: the required ones with a limit. They share the error of a FAIL (Bonferroni).
 
-    Markings take no share: one changed packet is a fact, and never a wrong FAIL by chance.
+    Markings and sizes take no share: a changed packet, or one that arrived, is a fact and never a wrong FAIL by chance.
     """
-    return max(1, sum(one.required and one.limit is not None and one.metric != "marking" for one in objectives))
+    return max(1, sum(one.required and one.limit is not None and one.metric not in FACTS for one in objectives))

@@ -49,10 +49,12 @@ CALL_TIMEOUT_S = 15.0
 GOODBYE_S = 1.0
 TIMEOUTS_S = {
     "trace": 180.0,
+    "mtu.search": 60.0,
     "calibrate": 60.0,
     "stamp.open": 30.0,
     "stamp.close": 30.0,
 }  # requests that may take longer than the rest
+SEGMENT_BYTES = 1200  # of TCP payload, both ways: a path MTU down to 1280 that nobody tells of cannot cut off the control channel
 _SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)  # the kernel gave up waiting, nobody hung up
 _START = "start it there with `linkqual agent`"
 _FIREWALL = "check the address, and that firewalls let TCP and UDP through; the agent must be running there"
@@ -258,6 +260,7 @@ def _tcp(peer: Peer, deadline: float, family: int) -> socket.socket:
         connection = socket.socket(found, kind, protocol)
         try:
             connection.settimeout(share)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
             connection.connect(address)
             _keep_alive(connection)
         except OSError as error:

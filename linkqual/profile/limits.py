@@ -7,9 +7,10 @@
     agreed · agreed or 1e-3                   what is agreed of each service (`profile.agreed`), else the value
     1.2 x ideal                               of a burst: what the contract lets it take (below)
     keep all · keep EF, AF41                  markings that must arrive as they were sent
+    mtu · mtu or 1500 B                       the IP packets the line was sold to carry
     none                                      measured and shown, never judged
 
-Facts: `rtt_budget` (contracted round trip), `cir` (contracted rate of that direction) and `goodput` (the TCP payload the
+Facts: `rtt_budget` (contracted round trip), `mtu` (contracted, of IP packets), `cir` (contracted rate of that direction) and `goodput` (the TCP payload the
 headers leave of that rate at the line's MTU, RFC 6349 section 4.1.1). `ideal` is the time a burst takes at the contracted rate and
 one round trip, the smallest that was measured: the plan knows the first part only, `rules.bursts` the whole. Floor 2, pure.
 """
@@ -24,18 +25,38 @@ from linkqual.errors import InputError
 from linkqual.model import Direction, Link
 from linkqual.session.marking import wanted
 from linkqual.stats.throughput import header_goodput
-from linkqual.units import format_duration, format_rate, parse_duration_ns, parse_factor, parse_rate_bps, parse_ratio
+from linkqual.units import (
+    format_count,
+    format_duration,
+    format_rate,
+    parse_duration_ns,
+    parse_factor,
+    parse_rate_bps,
+    parse_ratio,
+    parse_size_bytes,
+)
 
 NONE = "none"
 IDEAL = "ideal"
 LEAST_RATIO = 1e-12  # three million million good packets prove it
 ASSUMED_MTU = 1500  # where the line's MTU is not given
-_FACTS = {"ns": ("rtt_budget", "ideal", "agreed"), "bit/s": ("goodput", "cir"), "ratio": ("agreed",), "times": ()}
+_FACTS = {
+    "ns": ("rtt_budget", "ideal", "agreed"),
+    "bit/s": ("goodput", "cir"),
+    "ratio": ("agreed",),
+    "times": (),
+    "B": ("mtu",),
+}
 _READ: dict[str, Callable[[object], float]] = {
     "ns": parse_duration_ns,
     "bit/s": parse_rate_bps,
     "ratio": parse_ratio,
     "times": parse_factor,
+    "B": parse_size_bytes,
+}
+_SHOW: dict[str, Callable[[float], str]] = {
+    "rtt_budget": format_duration,
+    "mtu": lambda size: f"{format_count(size)} bytes",
 }
 _TERM = re.compile(
     r"(?:(?P<percent>\d+(?:\.\d+)?)\s*%\s*of\s+|(?P<factor>\d+(?:\.\d+)?)\s*[x×*]\s*)?(?P<fact>[a-z][a-z_]*)\Z"
@@ -45,6 +66,7 @@ ALLOWED = {
     "bit/s": "a rate such as 9 Gbit/s, '95 % of goodput', '95 % of cir', '95 % of goodput or 900 Mbit/s', or none",
     "ratio": "a ratio such as 1e-5 or 0.1 %, or none",
     "times": "how many times as much, such as 1.25, or none",
+    "B": "a size such as 1500 B, 0 B (nothing may be missing), 'mtu', 'mtu or 1500 B', or none",
     "marking": "keep all, keep EF, AF41 (or ECT(0), CE), or none",
 }
 
@@ -89,7 +111,7 @@ def _value(text: str, unit: str) -> float:
         value = _READ[unit](text)
     except InputError as error:
         raise InputError(error.message, ALLOWED[unit]) from None
-    if value == 0:
+    if value == 0 and unit != "B":
         raise InputError(
             f"{text!r}: a limit of 0 can be proven by no number of packets", f"more than 0: {ALLOWED[unit]}"
         )
@@ -125,7 +147,7 @@ def resolve(
         return ideal_ns * limit.factor, f"{limit.text} = {said}"
     known = _fact(limit.fact, link, direction, ip_version)
     if known is not None:
-        show = format_duration if limit.fact == "rtt_budget" else format_rate
+        show = _SHOW.get(limit.fact, format_rate)
         assumed = f" (MTU {ASSUMED_MTU} assumed)" if limit.fact == "goodput" and link.mtu is None else ""
         return known * limit.factor, f"{limit.text} = {show(known * limit.factor)}{assumed}"
     if limit.value is not None:
@@ -135,12 +157,15 @@ def resolve(
 
 def missing(fact: str) -> str:
     """How to say that a fact of the line is not known, with the option that gives it."""
-    return "no RTT budget is known (--rtt-budget)" if fact == "rtt_budget" else "no contracted rate is known (--cir)"
+    words = {"rtt_budget": "no RTT budget is known (--rtt-budget)", "mtu": "no MTU is agreed (--mtu)"}
+    return words.get(fact, "no contracted rate is known (--cir)")
 
 
 def _fact(fact: str, link: Link, direction: Direction, ip_version: int) -> float | None:
     if fact == "rtt_budget":
         return link.rtt_budget_ns
+    if fact == "mtu":
+        return link.mtu
     if fact == "cir":
         return link.contracted_bps(direction)
     return allowed_goodput_bps(link, direction, ip_version)

@@ -121,6 +121,11 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("rounds", "rounds", whole(1, 20), 3),
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
     ),
+    "mtu": (
+        Setting("largest", "longest_bytes", _between(parse_size_bytes, "1280 B", "65535 B"), 9216),
+        Setting("tcp", "tcp_bytes", _or_word({"none": 0}, _between(parse_size_bytes, "10 kB", "10 MB")), 100_000),
+        Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
+    ),
     "ping": (
         Setting("count", "count", whole(1, 100_000), 20),
         Setting("interval", "interval_ns", _between(parse_duration_ns, "2 ms", "60 s"), NS_PER_S // 10),

@@ -12,9 +12,22 @@ from collections.abc import Callable, Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule, Verdict, family_size, worst
-from linkqual.rules import asymmetry, bursts, loaded, marking, notes, packets, search, seconds, services, why, words
+from linkqual.rules import (
+    asymmetry,
+    bursts,
+    loaded,
+    marking,
+    mtu,
+    notes,
+    packets,
+    search,
+    seconds,
+    services,
+    why,
+    words,
+)
 
-_NEED_AGENT = ("throughput", "marking", "services", "search", "bursts")
+_NEED_AGENT = ("throughput", "marking", "mtu", "services", "search", "bursts")
 
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
@@ -87,6 +100,7 @@ _JUDGES: dict[str, _Judge] = {  # by metric, else by the probe that measures it
     "rate_symmetry": _symmetry,
     "throughput": _throughput,
     "marking": _marking,
+    "mtu": mtu.finding,
     "stamp": _stream,
     "services": services.finding,
     "search": search.finding,

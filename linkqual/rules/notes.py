@@ -21,7 +21,7 @@ from linkqual.model import (
     Step,
     Summary,
 )
-from linkqual.rules import asymmetry, bloat, bursts, clocks, crosscheck, hosts, loads, marking
+from linkqual.rules import asymmetry, bloat, bursts, clocks, crosscheck, hosts, loads, marking, mtu
 from linkqual.rules.ledger import Address, ledger
 from linkqual.stats import histogram
 from linkqual.stats.pacing import longest
@@ -40,6 +40,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *_streams(plan, measurements),
         *crosscheck.notes(measurements),
         *marking.notes(measurements),
+        *mtu.notes(plan, measurements),
         *asymmetry.notes(measurements),
         *loads.notes(plan, measurements),
         *bloat.notes(plan, measurements),

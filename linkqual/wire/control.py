@@ -180,6 +180,16 @@ REQUESTS: dict[str, dict[str, Argument]] = {
     "bursts.start": {"session": Text(64), "period_ns": Integer(1, 3600 * 10**9)},
     "bursts.look": {"session": Text(64)},
     "bursts.close": {"session": Text(64)},
+    "mtu.open": {},
+    "mtu.search": {
+        "port": Integer(1, 65535),
+        "longest": Integer(576, 65535),  # bytes of an IP packet
+        "timeout_ns": Integer(50_000_000, 10 * 10**9),
+        "pace_bps": Integer(100_000, 10**10),
+    },
+    "mtu.listen": {"data_bytes": Integer(1, 100_000_000), "pace_bps": Integer(100_000, 10**10)},
+    "mtu.heard": {"wait_ms": Integer(0, 10_000, 0)},
+    "mtu.close": {},
     "trace": {
         "source_port": Integer(1, 65535),
         "destination_port": Integer(1, 65535),

@@ -24,6 +24,8 @@ import numpy as np
 from linkqual import capture, document, link, profile, profiles, store
 from linkqual.errors import InputError, LinkqualError, UsageError, WireError
 from linkqual.lab import line
+from linkqual.model import Direction, MtuHop, MtuTried, MtuWay
+from linkqual.net.mtu_tcp import mss_of_syn
 from linkqual.probes import iperf3_output, ping
 from linkqual.records import ABSENT, empty_records
 from linkqual.session.bursts import Shape
@@ -42,6 +44,8 @@ from linkqual.wire import (
     frame,
     icmp,
     load,
+    mtu,
+    mtu_json,
     pairing,
     stamp,
     stamp_auth,
@@ -280,6 +284,18 @@ def trace_packets(data: bytes) -> None:
         lambda: trace_probe.number_of_reply(data),
         lambda: trace_probe.reply(data),
     )
+
+
+def mtu_packets(data: bytes) -> None:
+    """Questions and answers about the MTU, a SYN as the kernel kept it, and what an agent says it found."""
+    _quietly(lambda: mtu.asked(data, bytes(8)), lambda: mtu.got(data, bytes(8)), lambda: mss_of_syn(data))
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(tree, dict):
+        way = mtu_json.decode(tree, Direction.REVERSE)
+        assert mtu_json.decode(mtu_json.encode(way), Direction.REVERSE) == way
 
 
 def quotes(data: bytes) -> None:
@@ -538,6 +554,17 @@ def decoders() -> dict[str, Decoder]:
     stamps = _stamp_seeds()
     return {
         "packets": Decoder(packets, stamps),
+        "mtu": Decoder(
+            mtu_packets,
+            (
+                mtu.question(bytes(8), 7, 60),
+                mtu.answer(bytes(8), 7, 1472, 576),
+                b"\x45" + bytes(31) + b"\x60" + bytes(7) + b"\x02\x04\x05\xb4",
+                json.dumps(
+                    mtu_json.encode(MtuWay(Direction.REVERSE, "told", hops=(MtuHop(1),), tried=(MtuTried(1, 2, 3),)))
+                ).encode(),
+            ),
+        ),
         "signed-packets": Decoder(signed_packets, stamps),
         "tlvs": Decoder(
             tlvs,

@@ -9,7 +9,7 @@ import pytest
 
 import linkqual.profiles as shipped
 from linkqual.errors import InputError, UsageError
-from linkqual.model import Direction, Link, Objective, Plan, Profile, Step, family_size
+from linkqual.model import FACTS, Direction, Link, Objective, Plan, Profile, Step, family_size
 from linkqual.plan import ORDER, PlanOptions, as_json, describe, make
 from linkqual.profile import parse
 
@@ -35,7 +35,7 @@ def test_the_order_of_the_steps() -> None:
     ways = ("forward", "reverse")
     loads = [f"throughput/{direction}/{streams}" for streams in (1, 4, 16) for direction in ways]
     beside = ["throughput/both/16", *(f"throughput/{direction}/16/bbr" for direction in ways)]
-    assert keys == ["path", "marking", "ping", "stamp", *loads, *beside]
+    assert keys == ["path", "mtu", "marking", "ping", "stamp", *loads, *beside]
 
 
 def test_limits_are_those_of_the_line() -> None:
@@ -54,6 +54,7 @@ def test_what_is_not_known_is_measured_and_not_judged() -> None:
         "throughput/forward/p5",
         "throughput/reverse/p5",
         "loaded_round_trip_delay/round-trip/p99",
+        *(f"path_mtu/{way}/size" for way in ("forward", "reverse")),
         *(f"added_delay/{way}/p99" for way in ("forward", "reverse")),
         *(f"loaded_loss_ratio/{way}/ratio" for way in ("forward", "reverse")),
     }
@@ -250,7 +251,7 @@ def test_contradictory_options(options: PlanOptions, said: str) -> None:
 
 def test_a_skipped_probe_leaves_its_red_lines_without_data() -> None:
     plan = make(TRAINING, LINE, PlanOptions(skip=("throughput",)))
-    assert [one.key for one in plan.steps if one.probe != "bursts"] == ["path", "marking", "ping", "stamp"]
+    assert [one.key for one in plan.steps if one.probe != "bursts"] == ["path", "mtu", "marking", "ping", "stamp"]
     assert any("throughput is not run, so there will be no data" in reason for reason in plan.reasons)
     assert limits(plan)["throughput/forward/p5"] is not None  # still asked: NO DATA, never a pass
 
@@ -273,7 +274,7 @@ def test_the_inference_budget_replaces_the_reference() -> None:
 
 def test_the_family_counts_required_limits_only() -> None:
     known, unknown = (make(TRAINING, line).objectives for line in (LINE, Link()))
-    required = [one.key for one in known if one.required and one.limit is not None and one.metric != "marking"]
+    required = [one.key for one in known if one.required and one.limit is not None and one.metric not in FACTS]
     assert family_size(known) == len(required)
     assert len(required) - family_size(unknown) == len(
         [key for key in required if "throughput" in key or "trip_delay" in key or "burst" in key]
@@ -284,8 +285,9 @@ def test_the_family_counts_required_limits_only() -> None:
 def test_a_required_marking_takes_no_share_of_the_error() -> None:
     """One changed packet is a fact: no chance makes a line that keeps its markings fail."""
     marking = Objective("marking", "DSCP", Direction.FORWARD, 0, limit_text="keep all")
+    size = Objective("path_mtu", "size", Direction.FORWARD, 1500, limit_text="mtu")
     loss = Objective("loss_ratio", "ratio", Direction.FORWARD, 1e-5)
-    assert family_size((loss, marking)) == family_size((loss,)) == 1
+    assert family_size((loss, marking, size)) == family_size((loss,)) == 1
 
 
 @pytest.mark.parametrize("profile", [TRAINING, INFERENCE], ids=lambda profile: profile.name)
