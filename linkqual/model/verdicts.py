@@ -9,6 +9,7 @@ from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import Conditions, Fault
 from linkqual.model.load import FlowsResult
 from linkqual.model.mtu import MtuResult
+from linkqual.model.narrow import NarrowResult
 from linkqual.model.probes import MarkingResult, PathResult, PingResult, StampResult
 from linkqual.model.services import SearchResult, ServicesResult
 from linkqual.model.tcp import ThroughputResult
@@ -16,7 +17,7 @@ from linkqual.model.trains import TrainsResult
 
 RESULTS = (
     *("stamp", "ping", "throughput", "throughput_back", "path", "marking"),
-    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu"),
+    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu", "narrow"),
 )  # the fields of a Measurement that hold one
 
 
@@ -40,6 +41,7 @@ class Measurement:
     bursts: BurstsResult | None = None  # forward
     bursts_back: BurstsResult | None = None  # reverse, at the same time
     mtu: MtuResult | None = None
+    narrow: NarrowResult | None = None
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
     not_needed: str = ""  # why a step that only explains was not carried out
