@@ -26,6 +26,7 @@ from linkqual.model.asking import (
 from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import ClockState, Conditions, EndConditions, Fault, HostFloor
 from linkqual.model.load import FlowsResult, LoadCount
+from linkqual.model.members import MemberFlow, MembersResult, MemberTrace
 from linkqual.model.mtu import MtuHop, MtuResult, MtuTcp, MtuTried, MtuWay
 from linkqual.model.narrow import LinkSeen, NarrowResult
 from linkqual.model.packets import Burst, ClockStep, Edge, Histogram, LossEvent, Pacing, Segment, Slice, Summary, Tally
@@ -87,6 +88,9 @@ __all__ = [
     "MarkingRow",
     "MarkingTrace",
     "Measurement",
+    "MemberFlow",
+    "MemberTrace",
+    "MembersResult",
     "MtuHop",
     "MtuResult",
     "MtuTcp",

@@ -8,6 +8,7 @@ from linkqual.model.asking import Direction, Json, Objective, Outcome, Plan, Pro
 from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import Conditions, Fault
 from linkqual.model.load import FlowsResult
+from linkqual.model.members import MembersResult
 from linkqual.model.mtu import MtuResult
 from linkqual.model.narrow import NarrowResult
 from linkqual.model.probes import MarkingResult, PathResult, PingResult, StampResult
@@ -17,7 +18,7 @@ from linkqual.model.trains import TrainsResult
 
 RESULTS = (
     *("stamp", "ping", "throughput", "throughput_back", "path", "marking"),
-    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu", "narrow"),
+    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu", "members", "narrow"),
 )  # the fields of a Measurement that hold one
 
 
@@ -41,6 +42,7 @@ class Measurement:
     bursts: BurstsResult | None = None  # forward
     bursts_back: BurstsResult | None = None  # reverse, at the same time
     mtu: MtuResult | None = None
+    members: MembersResult | None = None
     narrow: NarrowResult | None = None
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
