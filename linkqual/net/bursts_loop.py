@@ -31,7 +31,7 @@ class Loop(ABC):
     def run(self) -> None:
         """Until told to stop, or the parent is gone."""
         clock.sharpen_timers()
-        clock.go_prompt()
+        clock.go_on_time(NS_PER_S / self.shape.gap_ns)
         ports = [each.port for each in self.ends.sockets]
         buffer = min(each.receive_buffer_bytes for each in self.ends.sockets)
         self.outbox.put_json(READY, {"ports": ports, "receive_buffer_bytes": buffer})

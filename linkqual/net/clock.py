@@ -24,6 +24,9 @@ _PR_SET_TIMERSLACK = 29
 
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # its number among the system calls
 _SLICE_NS = 100_000  # the shortest Linux grants
+_REALTIME = (os.SCHED_FIFO, os.SCHED_RR)
+_LIGHT_PPS = 20_000  # about a tenth of one core's time
+_raised = False  # this process has made itself real-time
 
 utc_ns = time.time_ns
 monotonic_ns = time.monotonic_ns
@@ -91,13 +94,29 @@ def go_prompt() -> bool:
     False where the kernel knows no such request. sched_setattr(2) has no wrapper in libc: struct sched_attr of 48 octets. A process
     that was started with real-time priority (`chrt`) keeps it.
     """
-    if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
+    if os.sched_getscheduler(0) in _REALTIME:
         return True
     number = _SCHED_SETATTR.get(os.uname().machine)
     if number is None:
         return False
     attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, os.getpriority(os.PRIO_PROCESS, 0), 0, _SLICE_NS, 0, 0)
     return bool(_libc.syscall(ctypes.c_long(number), 0, attributes, 0) == 0)
+
+
+def go_on_time(rate_pps: float) -> bool:
+    """Before sending at this rate: real-time priority where the right is there and the work is light, else a short time slice.
+
+    So no other program of this host holds a packet up. Light, because a real-time process that never sleeps would keep the
+    kernel's own packet work from its core. True with real-time priority.
+    """
+    global _raised  # noqa: PLW0603  of this process, as priorities are
+    if not _raised and os.sched_getscheduler(0) in _REALTIME:
+        return True  # as it was started
+    _raised = 0 < rate_pps <= _LIGHT_PPS and go_realtime(1)
+    if not _raised:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        go_prompt()
+    return _raised
 
 
 def stand_back(niceness: int) -> None:

@@ -57,7 +57,6 @@ class _Sender:
         ports = [each.port for each in self._ends.sockets]
         self._outbox.put_json(READY, {"ports": ports, "address": first.address, "buffer": first.send_buffer_bytes})
         clock.sharpen_timers()
-        clock.go_prompt()
         poll = select.poll()
         poll.register(self._inbox.descriptor, select.POLLIN)
         while not self._inbox.ended and not self._stopped:
@@ -107,6 +106,7 @@ class _Sender:
 
     def _carry_out(self, number: int, phase: Phase, window_bytes: int) -> None:
         sent = self._sent
+        clock.go_on_time(phase.rate_bps / (8 * phase.mean_bytes))
         cpu_ns, begun_ns = clock.cpu_ns(), monotonic_ns()
         if self._meet():
             sent.heard_ns = monotonic_ns()
