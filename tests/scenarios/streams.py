@@ -10,6 +10,7 @@ import numpy as np
 
 from linkqual import plan as planner
 from linkqual import profile, profiles, rules
+from linkqual.metrics import METRICS
 from linkqual.model import (
     Conditions,
     Direction,
@@ -159,8 +160,10 @@ def said(verdict: Verdict) -> str:
 def judge_line(
     truth: Truth, profile_name: str = "training", link: Link | None = None, loads: Sequence[Measurement] = ()
 ) -> Verdict:
-    """From packets to verdict, as a stored run of fixed length."""
+    """From packets to verdict, as a stored run of fixed length: the red lines on the packets and loads these scenarios are about."""
     plan = plan_of(profile_name, link)
+    spoken_of = tuple(one for one in plan.objectives if METRICS[one.metric].probe in ("stamp", "throughput", "marking"))
+    plan = replace(plan, objectives=spoken_of)
     return rules.judge(plan, (stamp(_counted(truth, plan.objectives), truth.rate), *loads))
 
 
