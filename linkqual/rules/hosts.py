@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from linkqual.model import Direction, EndConditions, Measurement, ThroughputResult
+from linkqual.model import Conditions, Direction, EndConditions, Measurement, ThroughputResult
 from linkqual.units import format_count, format_rate
 
 BUSY = 0.9  # of the cores a load can use: beyond it the host may be what limits
@@ -50,6 +50,13 @@ def sent_drops(end: EndConditions) -> Counters:
     for name in [name for name in found if name.endswith("qdisc_drops")]:
         told, found[name] = max(told - found[name], 0), max(found[name] - told, 0)
     return {name: count for name, count in found.items() if count}
+
+
+def dropped_unheard(state: Conditions, direction: Direction) -> int:
+    """Packets of this direction that a host may have dropped at most, before the receiving socket saw them or behind the sending one."""
+    forward = direction is Direction.FORWARD
+    sender, receiver = (state.near, state.far) if forward else (state.far, state.near)
+    return sum(received_drops(receiver).values()) + sum(sent_drops(sender).values())
 
 
 def own_socket_drops(end: EndConditions) -> tuple[int, int]:

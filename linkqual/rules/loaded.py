@@ -51,7 +51,11 @@ def finding(objective: Objective, measurements: Sequence[Measurement], family: i
     found = [made for load in loads if (made := _beside(objective, load, family * len(loads))) is not None]
     if not found:
         return _missing(objective, loads)
-    return max(found, key=lambda one: (SEVERITY.index(one.outcome), one.estimate.value or 0 if one.estimate else 0))
+    worst = max(found, key=lambda one: (SEVERITY.index(one.outcome), one.estimate.value or 0 if one.estimate else 0))
+    if worst.outcome is not Outcome.PASS or len(found) == len(ways):
+        return worst
+    said = f"{worst.because}; but beside a load of the other direction nothing was seen"
+    return replace(worst, outcome=Outcome.INCONCLUSIVE, because=said, decide=_AGAIN)
 
 
 def _beside(objective: Objective, load: Measurement, family: int) -> Finding | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linkqual.model import Estimate, Finding, FoundRate, Measurement, Objective, Outcome, Plan, Rule, SearchResult
-from linkqual.rules import words
+from linkqual.model import Estimate, Finding, FoundRate, Measurement, Objective, Outcome, Plan, Rule, SearchResult, Step
+from linkqual.rules import hosts, words
 from linkqual.session.activation import ip_share
 from linkqual.stats.throughput import OVERHEAD_BYTES
-from linkqual.units import format_rate, format_ratio
+from linkqual.units import format_count, format_rate, format_ratio
 
 LIMITED = {
     "host": "the hosts could do no more",
@@ -17,6 +17,8 @@ LIMITED = {
     "peer-lost": "the far end went away",
     "trials": "the line changed its answer too often",
 }
+_AGAIN = "search again, to the end"
+_FASTER = "search from hosts that can send and receive more at this size"
 
 
 def counted(one: FoundRate, bps: float, counts: str) -> float:
@@ -45,26 +47,33 @@ def finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement
         said += f", shown and not judged ({objective.limit_text or 'no limit given'})"
         return Finding(objective, Outcome.NOT_JUDGED, said, made, "", Rule.NONE, key)
     said += f"; at least {format_rate(objective.limit)} is asked"
-    if value >= objective.limit:
-        return Finding(objective, Outcome.PASS, said, made, "", Rule.EXACT, key)
+    unknown = _unknown(taken.step, result)
+    outcome, why, more = _ruling(least, value, step, objective.limit, unknown)
+    dropped = hosts.dropped_unheard(taken.conditions, result.direction)
+    if outcome is Outcome.FAIL and dropped:
+        outcome, why = Outcome.INCONCLUSIVE, f"; but a host may have dropped {format_count(dropped)} packets meanwhile"
+        more = _FASTER
+    return Finding(objective, outcome, said + why, made, more, Rule.EXACT, key)
+
+
+def _ruling(least: FoundRate, value: float, step: float, limit: float, unknown: str) -> tuple[Outcome, str, str]:
+    """(outcome, what the sentence has to add, what would decide)."""
+    if value >= limit and unknown:
+        return Outcome.INCONCLUSIVE, f"; but frames of {unknown} octets were not searched to the end", _AGAIN
+    if value >= limit:
+        return Outcome.PASS, "", ""
     if least.limited:
-        more = (
-            "search from hosts that can send and receive more at this size"
-            if least.limited == "host"
-            else "search again, to the end"
-        )
-        return Finding(objective, Outcome.INCONCLUSIVE, said, made, more, Rule.EXACT, key)
-    if value + step < objective.limit:
-        return Finding(objective, Outcome.FAIL, said, made, "", Rule.EXACT, key)
-    return Finding(
-        objective,
-        Outcome.INCONCLUSIVE,
-        f"{said}, and it lies within the resolution",
-        made,
-        "search with a finer resolution",
-        Rule.EXACT,
-        key,
-    )
+        return Outcome.INCONCLUSIVE, "", _FASTER if least.limited == "host" else _AGAIN
+    if value + step < limit:
+        return Outcome.FAIL, "", ""
+    return Outcome.INCONCLUSIVE, ", and it lies within the resolution", "search with a finer resolution"
+
+
+def _unknown(step: Step, result: SearchResult) -> str:
+    """Sizes of the step that no trial of the full length has confirmed: there the line may carry less than any other size shows."""
+    told = {one.packet_bytes for one in result.found if one.limited in ("", "host")}
+    asked = {size for size, _ in step.params.get("sizes", ())} | {one.packet_bytes for one in result.found}
+    return " and ".join(str(size + OVERHEAD_BYTES["l2"]) for size in sorted(asked - told))
 
 
 def _carried(result: SearchResult, one: FoundRate, value: float) -> str:

@@ -86,11 +86,10 @@ class Load:
     @property
     def host_lost(self) -> int:
         """Of its lost frames at most so many may have been dropped by a host: the receiving one, or the sending one unheard."""
-        count, state = self.step.count, self.measurement.conditions
-        forward = self.step.direction is Direction.FORWARD
-        sender, receiver = (state.near, state.far) if forward else (state.far, state.near)
-        found = sum(hosts.received_drops(receiver).values()) + sum(hosts.sent_drops(sender).values())
-        return min(count.lost, count.host_lost + found)
+        count = self.step.count
+        return min(
+            count.lost, count.host_lost + hosts.dropped_unheard(self.measurement.conditions, self.step.direction)
+        )
 
 
 def _ip_bytes(beside: StampResult | None) -> int:

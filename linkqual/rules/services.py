@@ -1,7 +1,7 @@
 """Findings on services: each load of each service is a check of its own, and the worst decides the red line. Floor 2, pure.
 
 A line passes when every service keeps its criterion in every step (ITU-T Y.1564 section 8). All checks of a red line share its error of a
-FAIL; a PASS asks the full confidence of each, since one bad service is enough to fail.
+FAIL; a PASS asks the full confidence of each, since one bad service is enough to fail, and every load of the plan.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from linkqual.model import (
     SEVERITY,
+    Direction,
     Finding,
     Link,
     Measurement,
@@ -29,10 +30,13 @@ from linkqual.rules import service_checks as checks
 from linkqual.rules import words
 from linkqual.rules.service_checks import Load
 from linkqual.session import activation
-from linkqual.units import format_value
+from linkqual.session.activation import Rung
+from linkqual.units import format_count, format_value
+
+WHOLE = ("", "host")  # how a load ends that was sent for all its time, if not as fast as asked
 
 _Check = Callable[[Objective, Load, float | None, int], Finding]
-_CHECKS: dict[str, tuple[_Check, Callable[[ServiceStep], bool]]] = {
+_CHECKS: dict[str, tuple[_Check, Callable[[ServiceStep | Rung], bool]]] = {
     "information_rate": (checks.rate, lambda step: step.share >= 1),
     "frame_loss_ratio": (checks.loss, lambda step: step.kind in checks.WITHIN_CIR),
     "frame_transfer_delay": (checks.delay, lambda step: step.kind in checks.WITHIN_CIR),
@@ -59,7 +63,38 @@ def finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement
         )
     if worst.outcome is Outcome.NOT_JUDGED:
         because += f", shown and not judged ({objective.limit_text or 'no limit given'})"
-    return replace(worst, objective=objective, because=because)
+    made = replace(worst, objective=objective, because=because)
+    lacking = _lacking(objective, measurements) if made.outcome is Outcome.PASS else []
+    if not lacking:
+        return made
+    others = f" and {format_count(len(lacking) - 1)} more loads" if len(lacking) > 1 else ""
+    said = f"{because}; but {lacking[0]}{others} of the plan did not run to the end"
+    return replace(
+        made, outcome=Outcome.INCONCLUSIVE, because=said, decide="run the services again, to the end of all loads"
+    )
+
+
+def _lacking(objective: Objective, measurements: Sequence[Measurement]) -> list[str]:
+    """Titles of the loads it speaks of that were planned and not sent to their end: of them nothing is known."""
+    _, speaks_of = _CHECKS[objective.metric]
+    rounds = [
+        together
+        for one in measurements
+        if one.step.probe == "services"
+        for together in one.step.params.get("rounds", ())
+    ]
+    planned = [rung for together in rounds for rung in map(activation.of_json, together)]
+    taken = [step for one in measurements if one.services is not None for step in one.services.steps]
+    whole = {_load_key(step) for step in taken if step.count.sent and step.count.short in WHOLE}
+    return [
+        f"{rung.service}, {rung.title}"
+        for rung in planned
+        if rung.direction is objective.direction and speaks_of(rung) and _load_key(rung) not in whole
+    ]
+
+
+def _load_key(one: ServiceStep | Rung) -> tuple[str, Direction, str, float]:
+    return one.service, one.direction, one.kind, one.share
 
 
 def of_loads(

@@ -12,8 +12,10 @@ from linkqual.metrics import METRICS
 from linkqual.model import (
     Conditions,
     Direction,
+    EndConditions,
     Finding,
     FoundRate,
+    Json,
     Link,
     LoadCount,
     LossEvent,
@@ -30,6 +32,7 @@ from linkqual.model import (
     Summary,
 )
 from linkqual.rules import judge
+from linkqual.session.activation import Rung, Stream
 from linkqual.stats.histogram import Even, LogLinear
 from linkqual.stats.tally import tally
 
@@ -72,13 +75,39 @@ def find(
     others = (Objective("loss_ratio", "ratio", WAY, 1e-5),) * objective.pop("others", 0)
     text = objective.pop("limit_text", "5 %" if metric == "policing" else "agreed")
     statistic = "p99" if METRICS[metric].quantiles else "ratio"
+    rounds = [[planned(one)] for one in objective.pop("rounds", ())]
     one = Objective(metric, statistic, WAY, 0.0, METRICS[metric].relation, limit_text=text, **objective)
     taken = Measurement(
-        Step("services/configuration/forward", "services", {}, WAY), 0, 0, services=ServicesResult((service,), loads),
+        Step("services/configuration/forward", "services", {"rounds": rounds}, WAY), 0, 0, services=ServicesResult((service,), loads),
         conditions=conditions or Conditions(same_clock=True),
     )  # fmt: skip
     link = Link(services=(service,))
     return judge(Plan("p", (), (one, *others), link), [taken]).findings[0]
+
+
+def planned(step: ServiceStep) -> Json:
+    """The load as a plan has it."""
+    stream = Stream(200, 64, 92)
+    return Rung(step.service, WAY, step.kind, step.share, 50_000_000, 10**10, ((SIZE, 1),), 0, stream).as_json()
+
+
+# ---- what was planned
+
+
+def test_loads_of_the_plan_that_did_not_run_keep_a_line_from_passing() -> None:
+    half, full, most = load("cir", 50), load("cir", 100), load("performance", 100)
+    rounds = [half, full, most]
+    assert find("frame_loss_ratio", half, full, most, rounds=rounds).outcome is Outcome.PASS
+    found = find("frame_loss_ratio", half, rounds=rounds)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "but data, CIR 100 % and 1 more loads of the plan did not run to the end" in found.because
+    cut = replace(full, count=replace(full.count, short="interrupted"))
+    assert find("frame_loss_ratio", half, cut, most, rounds=rounds).outcome is Outcome.INCONCLUSIVE
+    assert (
+        find("information_rate", full, most, rounds=rounds).outcome is Outcome.PASS
+    )  # half of the CIR says nothing of it
+    assert find("information_rate", full, rounds=rounds).outcome is Outcome.INCONCLUSIVE
+    assert find("frame_loss_ratio", load("cir", 50, 45), rounds=rounds).outcome is Outcome.FAIL  # that is known
 
 
 # ---- information rate and policing
@@ -274,17 +303,24 @@ def test_without_a_performance_test_there_is_no_availability() -> None:
 # ---- search
 
 
-def searched(rate: float | None, limited: str = "", maximum: float = 100e6) -> Finding:
-    """Of frames of 1518 octets on a line of 100 Mbit/s (l1), rates as l1 counts them."""
+def searched(
+    rate: float | None,
+    limited: str = "",
+    maximum: float = 100e6,
+    also: tuple[int, ...] = (),
+    far: EndConditions | None = None,
+) -> Finding:
+    """Of frames of 1518 octets on a line of 100 Mbit/s (l1), rates as l1 counts them. `also`: packet sizes of the plan besides."""
     found = FoundRate(SIZE, round(maximum * SHARE), None if rate is None else rate * SHARE, limited)
     one = Objective(
         "frame_throughput", "min", WAY, 99e6, METRICS["frame_throughput"].relation, limit_text="99 % of cir"
     )
     taken = Measurement(
-        Step("search/forward", "search", {}, WAY),
+        Step("search/forward", "search", {"sizes": [[size, 10**8] for size in (46, SIZE, *also)]}, WAY),
         0,
         0,
         search=SearchResult(WAY, 0.0, (), (FoundRate(46, 10**9, 9e8), found), 0.005),
+        conditions=Conditions(far=far or EndConditions()),
     )
     return judge(Plan("p", (), (one,), Link(cir_bps=100_000_000)), [taken]).findings[0]
 
@@ -294,6 +330,7 @@ def searched(rate: float | None, limited: str = "", maximum: float = 100e6) -> F
     [
         (100e6, "", Outcome.PASS), (99.1e6, "", Outcome.PASS), (98.7e6, "", Outcome.INCONCLUSIVE), (98e6, "", Outcome.FAIL),
         (None, "", Outcome.FAIL), (50e6, "host", Outcome.INCONCLUSIVE), (99.5e6, "host", Outcome.PASS), (None, "cap", Outcome.INCONCLUSIVE),
+        (100e6, "interrupted", Outcome.INCONCLUSIVE),  # short trials alone have shown it
     ],
 )  # fmt: skip
 def test_the_size_that_carries_least_decides(rate: float | None, limited: str, outcome: Outcome) -> None:
@@ -302,3 +339,15 @@ def test_the_size_that_carries_least_decides(rate: float | None, limited: str, o
     assert "1518 octets" in found.because
     if limited:
         assert "is known, since" in found.because
+
+
+def test_sizes_that_were_not_searched_keep_a_line_from_passing() -> None:
+    found = searched(100e6, also=(494, 1262))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "frames of 512 and 1280 octets were not searched to the end" in found.because
+    assert searched(98e6, also=(494,)).outcome is Outcome.FAIL
+
+
+def test_what_a_host_may_have_dropped_refutes_no_rate() -> None:
+    found = searched(98e6, far=EndConditions(drops={"softnet_dropped": 3}))
+    assert (found.outcome, "a host may have dropped 3 packets" in found.because) == (Outcome.INCONCLUSIVE, True)

@@ -112,6 +112,22 @@ def test_without_a_stream_beside_there_is_no_data() -> None:
     assert "no STAMP stream ran beside the load" in found.because
 
 
+def test_a_round_trip_under_load_is_proven_only_beside_both_directions() -> None:
+    plan = plan_of("inference", LINK)
+    seen = [
+        under_load(
+            way, steady(94e6, 65), Truth(500, 500, IDLE, IDLE), Truth(5_000, 500, IDLE, IDLE, seed=3), plan.objectives
+        )
+        for way in (FORWARD, REVERSE)
+    ]
+    key = "loaded_round_trip_delay/round-trip/p99"
+    assert one(rules.judge(plan, seen), key).outcome is Outcome.PASS
+    for others in ([], [goodput(REVERSE, steady(94e6, 65))]):
+        found = one(rules.judge(plan, [seen[0], *others]), key)
+        assert found.outcome is Outcome.INCONCLUSIVE
+        assert "beside a load of the other direction nothing was seen" in found.because
+
+
 ADDED = Objective("added_delay", "p99", FORWARD, 50 * MS)
 
 
