@@ -120,7 +120,7 @@ def _sample(objective: Objective, result: BurstsResult, share: float, family: in
     dropped = min(result.host_lost, sum(late) - excused)
     said = [f"the sending host was behind its own pace in {format_count(excused)}"] if excused else []
     if dropped:
-        said.append(f"the receiving socket dropped {format_count(result.host_lost)} packets, which had no room")
+        said.append(_dropped(result))
     sample = sample_of(tally(late), share, objective, family, 0, doubt=excused + dropped)
     return replace(sample, suspicion="; ".join(said), remedy=_AGAIN, lost=0)
 
@@ -154,8 +154,16 @@ def _longest(objective: Objective, made: Estimate, result: BurstsResult, key: st
     missing = result.sent - result.completed
     if missing and made.value is None:
         said = f"{words.name(objective)}: {format_count(missing)} of {_of(result)} were never complete"
-        return Finding(objective, Outcome.FAIL, said + _loss(result), made, "", Rule.EXACT, key)
-    return whole.finding(objective, made, key)
+        return _excused(Finding(objective, Outcome.FAIL, said + _loss(result), made, "", Rule.EXACT, key), result)
+    return _excused(whole.finding(objective, made, key), result)
+
+
+def _excused(found: Finding, result: BurstsResult) -> Finding:
+    """One figure of all bursts fails no line where the receiving socket had no room: nobody knows which bursts that hit."""
+    if found.outcome is not Outcome.FAIL or not result.host_lost:
+        return found
+    said = f"{found.because}; but {_dropped(result)}"
+    return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=_AGAIN)
 
 
 def _estimate(objective: Objective, result: BurstsResult) -> Estimate:
@@ -193,7 +201,7 @@ def _spread(objective: Objective, result: BurstsResult, key: str) -> Finding:
         return Finding(objective, Outcome.PASS, said, made, "", Rule.EXACT, key)
     calm, calm_low, _ = bursts.variation(_calm(result), objective.confidence)
     if low > objective.limit and calm_low is not None and calm_low > objective.limit:
-        return Finding(objective, Outcome.FAIL, said, made, "", Rule.EXACT, key)
+        return _excused(Finding(objective, Outcome.FAIL, said, made, "", Rule.EXACT, key), result)
     if low > objective.limit:
         alone = f"it is {format_ratio(calm)}" if calm is not None else "they are too few"
         said += f"; over those whose sender kept its pace {alone}: the host may be what varies"
@@ -217,6 +225,10 @@ def _held(result: BurstsResult) -> tuple[int, ...]:
 
 def _of(result: BurstsResult) -> str:
     return f"{format_count(len(result.completions_ns))} bursts"
+
+
+def _dropped(result: BurstsResult) -> str:
+    return f"the receiving socket dropped {format_count(result.host_lost)} packets, which had no room"
 
 
 def _loss(result: BurstsResult) -> str:

@@ -124,8 +124,11 @@ def _ranges(rest: bytes) -> tuple[tuple[int, int], ...]:
     if count > MAX_RANGES or len(rest) < _COUNT.size + count * _RANGE.size:
         raise WireError(f"a report of {count} ranges of missing packets is cut short or too long")
     ranges = tuple(_RANGE.unpack_from(rest, _COUNT.size + at * _RANGE.size) for at in range(count))
-    if any(first + number > MAX_PACKETS for first, number in ranges):
-        raise WireError("a report names packets no burst has")
+    next_ = 0
+    for first, number in ranges:  # each packet once: a short report must not ask for more than a burst
+        if first < next_ or not number or first + number > MAX_PACKETS:
+            raise WireError("a report names packets no burst has, or names some twice")
+        next_ = first + number
     return ranges
 
 

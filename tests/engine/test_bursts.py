@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from linkqual.errors import WireError
 from linkqual.session.bursts import INCOMPLETE, Shape
 from linkqual.session.bursts_arriving import Arriving
 from linkqual.session.bursts_sending import Sending
-from linkqual.wire.bursts import Complete, Missing, Reply
+from linkqual.wire.bursts import Complete, Missing, Reply, decode, encode
 
 MS = 1_000_000
 DELAY = 5 * MS
@@ -223,3 +224,12 @@ def test_a_burst_that_waited_for_others_makes_up_for_none_of_their_delay() -> No
         at += 350_000  # the driver wakes too seldom
     assert left[1][-1] - left[1][0] >= (SHAPE.packets - 1) * SHAPE.gap_ns
     assert left[1][1] > left[1][0]
+
+
+def test_a_report_names_each_packet_once() -> None:
+    """A short one must not ask for many times the burst."""
+    told = Missing(4, ((0, 2), (2, 5), (9, 1)))
+    assert decode(encode(7, told), 7) == told
+    for ranges in (((0, 40), (0, 40)), ((5, 2), (1, 2)), ((3, 0),)):
+        with pytest.raises(WireError):
+            decode(encode(7, Missing(4, ranges)), 7)

@@ -150,6 +150,17 @@ def test_packets_that_a_full_socket_dropped_fail_no_line() -> None:
     assert "socket dropped 30 packets" in made.because
 
 
+def test_drops_of_a_full_socket_explain_the_longest_burst_and_the_spread_too() -> None:
+    for asked, completions in (
+        (objective("max"), late(1)),
+        (objective("max"), [*late(0, 999), None]),
+        (objective("cv", "burst_spread", limit=0.01, limit_text="1 %"), late(100)),
+    ):
+        assert finding(result(completions, lost=3), asked).outcome is Outcome.FAIL
+        made = finding(result(completions, lost=3, host_lost=3), asked)
+        assert (made.outcome, "socket dropped 3 packets" in made.because) == (Outcome.INCONCLUSIVE, True)
+
+
 def test_a_fail_says_whether_packets_were_lost() -> None:
     assert "no packet of theirs was lost" in finding(result(late(100))).because
     assert "70 of 25,000 packets were lost on the way" in finding(result(late(100), lost=70)).because
