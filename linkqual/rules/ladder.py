@@ -61,6 +61,7 @@ def _figures(
     link: Link, measurement: Measurement, result: ThroughputResult, way: Direction, *, at_once: bool
 ) -> Figures:
     rates, step = result.receiver_bps, measurement.step
+    in_pulses = step.params.get("duty", 1.0) < 1  # with silence between: its seconds do not follow each other
     idle = _idle_ns(measurement)
     mean = throughput.mean_rate(rates)
     rtts = [rtt for rtt in result.seconds_rtt_ns if rtt]
@@ -78,7 +79,7 @@ def _figures(
         median_bps=throughput.seconds_quantile(rates, 0.5),
         least_bps=min(rates),
         variation=throughput.variation_coefficient(rates),
-        drift=sustained.drift_per_hour(rates),
+        drift=None if in_pulses else sustained.drift_per_hour(rates),
         dip=sustained.longest_dip(rates),
         efficiency=_efficiency(result),
         transfer_time_ratio=sustained.transfer_time_ratio(mean, result.allowed_bps)

@@ -72,7 +72,9 @@ def told(phase: Phase, direction: Direction, told_: Counts, short: str) -> LoadC
         received=received,
         received_bytes=int(told_["received_bytes"]),
         received_ns=span_ns,
-        rate_bps=int(told_["received_bytes"]) * 8 * NS_PER_S / span_ns if span_ns > 0 else None,
+        rate_bps=int(told_["received_bytes"]) * (1 - 1 / max(received, 1)) * 8 * NS_PER_S / span_ns
+        if span_ns > 0
+        else None,
         lost=max(0, packets - received),
         host_lost=min(max(0, packets - received), int(told_["dropped"])),
         short=short,

@@ -260,14 +260,14 @@ def test_a_host_that_offered_less_than_asked_is_said() -> None:
 
 def test_when_an_end_is_gone_only_what_is_known_is_counted() -> None:
     phase = Phase("x", 12_000_000, duration_ns=S)
-    word = load.Told(5, 1, 0, 3, T, received=90, received_bytes=135_000, next_seq=100, dropped=4, span_ns=90 * MS)
+    word = load.Told(5, 1, 0, 3, T, received=90, received_bytes=135_000, next_seq=100, dropped=4, span_ns=89 * MS)
     sent = Sent(1, phase)
     sent.hear(word, 5)
     sent.hear(load.Told(5, 2, 0, 9, T, received=7), 6)  # of another phase
     assert {load.phase_octet(number) for number in range(1, 1000)} == set(range(1, 256))
     count = load_result.told(phase, Direction.FORWARD, sent.data(7)["told"], "silent")
     assert (count.sent, count.lost, count.host_lost, count.sent_bytes) == (100, 10, 4, 150_000)
-    assert (count.short, count.rate_bps) == ("silent", 12_000_000)
+    assert (count.short, count.rate_bps) == ("silent", pytest.approx(12_000_000))  # what followed the first one
     counter = LoadCounter(1, S)
     take(counter, [0, 1, 4])
     got = counter.data() | {"dropped": 0, "longest_train": 1}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,9 @@ def test_a_load_in_figures() -> None:
     assert found.buffer_delay == pytest.approx(0.28, rel=1e-3)
     assert found.bdp_bytes == pytest.approx(312_500, rel=1e-3)
     assert found.judged
+    assert found.drift is not None
+    pulses = replace(step, params={"judged": True, "duty": 0.1})  # with nine times as much silence between its seconds
+    assert ladder.of_all(Link(), [Measurement(pulses, 0, 0, throughput=result)])[0].drift is None
     both = Measurement(step, 0, 0, throughput=result, throughput_back=result)
     assert [(one.direction, one.at_once) for one in ladder.of(Link(), both)] == [
         (Direction.FORWARD, True), (Direction.REVERSE, True),
