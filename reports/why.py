@@ -15,7 +15,6 @@ from linkqual.stats import load_rates
 from linkqual.units import format_count, format_duration, format_rate, format_size
 
 DOTS = {"high": "●●●", "medium": "●●○", "low": "●○○"}
-ASCII_DOTS = {"high": "[###]", "medium": "[##-]", "low": "[#--]"}
 _TITLES = {
     "policer": "A policer",
     "shaper": "A shaper",
