@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import secrets
@@ -41,6 +42,7 @@ class _Open:
     end: BurstEnd
     sends: bool
     packet_bytes: int  # at the IP layer
+    shape: Shape
 
 
 class Bursts:
@@ -59,19 +61,27 @@ class Bursts:
             raise PeerError("this session has no such bursts", "open them first", "state")
         one = self._open[name]
         if verb == "start":
+            shape = replace(one.shape, period_ns=arguments["period_ns"])
+            self._session.config.caps.allow("max_seconds", math.ceil(_seconds(shape)), "seconds")
+            self._session.may_run(_key(name), _seconds(shape) + GRACE_S)
             await self._session.run(one.end.start, arguments["period_ns"])
             return {}
         if verb == "look":
             return await self._told(one, last=False)
         del self._open[name]
-        self._session.may_run(f"bursts {name}", 0)
-        return await self._told(one, last=True)
+        self._session.may_run(_key(name), 0)
+        moved = self._session.promised.pop(_key(name), 0)  # unless it tells: all of it
+        try:
+            told = await self._told(one, last=True)
+            moved = int(told["packets" if one.sends else "received"]) * one.packet_bytes
+        finally:
+            self._session.moved(moved)
+        return told
 
     async def close_all(self) -> None:
         """End them, without asking what they counted."""
         ends, self._open = self._open, {}
-        for one in ends.values():
-            await self._session.run(one.end.close)
+        await asyncio.gather(*(self._session.run(one.end.close) for one in ends.values()), return_exceptions=True)
 
     async def _start(self, *, direction: str, **asked: Json) -> dict[str, Json]:
         from linkqual.net.bursts_ends import BurstConfig
@@ -91,17 +101,18 @@ class Bursts:
 
         def start() -> None:  # put down at once: the session may be over before anybody awaits this
             end = _end("burst-sender" if sends else "burst-receiver", config, session.free_port)
-            self._open[name] = _Open(end, sends, self._size(shape))
+            self._open[name] = _Open(end, sends, self._size(shape), shape)
 
         await session.run(start)
+        session.promised[_key(name)] = config.max_packets * self._size(shape)
         end = self._open[name].end
-        session.may_run(f"bursts {name}", _seconds(shape) + GRACE_S)
+        session.may_run(_key(name), _seconds(shape) + GRACE_S)
         session.log(f"bursts, {direction}, on port {end.ports[0]}: {shape.bursts:,} of {shape.packets:,} packets")
         opened = {"session": name, "port": end.ports[0], "token": f"{config.session:x}"}
         return opened | {"buffer_bytes": end.receive_buffer_bytes}
 
     def _allowed(self, shape: Shape, *, sends: bool) -> int:
-        """Packets that may move within the caps. PeerError when more is asked for."""
+        """Packets that may move within the caps, repeated ones included. PeerError when more is asked for."""
         caps, size = self._session.config.caps, self._size(shape)
         if shape.packets * size > BURST_BYTES:
             raise PeerError(f"a burst of more than {BURST_BYTES:,} bytes", "ask for smaller ones", "cap")
@@ -110,7 +121,7 @@ class Bursts:
         caps.allow("max_seconds", math.ceil(_seconds(shape)), "seconds")
         left = self._session.bytes_left()
         caps.allow("max_bytes", caps.max_bytes - left + shape.bursts * shape.packets * size, "bytes in this session")
-        return max(left // size, 1)
+        return max(1, min(left // size, shape.bursts * shape.packets + shape.most_repeats))
 
     def _size(self, shape: Shape) -> int:
         """Of a packet, at the IP layer."""
@@ -118,9 +129,6 @@ class Bursts:
 
     async def _told(self, one: _Open, *, last: bool) -> dict[str, Json]:
         found: dict[str, Json] = await self._session.run(one.end.stop if last else one.end.look)
-        if last:
-            moved = found["packets"] if one.sends else found["received"]
-            self._session.moved(int(moved) * one.packet_bytes)
         return found | {"rows": bytes_text(zlib.compress(one.end.rows().tobytes(), 1))}
 
 
@@ -132,6 +140,10 @@ def _end(role: str, config: BurstConfig, free_port: Callable[[], int]) -> BurstE
         with contextlib.suppress(HostError):
             return BurstEnd(role, replace(config, port=free_port()))
     return BurstEnd(role, replace(config, port=free_port()))
+
+
+def _key(name: str) -> str:
+    return f"bursts {name}"
 
 
 def _seconds(shape: Shape) -> float:

@@ -19,7 +19,9 @@ class Caps:
 
     max_pps: int = 500_000  # packets per second of the reflector
     max_bytes: int = 10**13  # of one session, probes and loads, both directions
-    max_seconds: int = 24 * 3600  # of one reflector, one iperf3 test or one phase of load
+    max_seconds: int = (
+        25 * 3600
+    )  # of one reflector, one iperf3 test or one phase of load: a day, and what a stream beside it needs around
     max_sessions: int = 1
     max_bps: int = 10**12  # of one load that the agent sends, bits a second at the IP layer
 

@@ -113,25 +113,26 @@ class Iperf3Server:
 
 
 class Iperf3Servers:
-    """Those of one session, by their port; together they move no more than the session may."""
+    """Those of one session, by their port."""
 
     def __init__(self, address: str, ports: tuple[int, int]) -> None:
         self._address, self._ports = address, ports
         self._servers: dict[int, Iperf3Server] = {}
 
-    async def open(self, seconds: int, max_bytes: int, congestion_control: str = "") -> int:
+    @property
+    def moved_bytes(self) -> int:
+        """By those that are open, as far as known."""
+        return sum(one.moved_bytes for one in self._servers.values())
+
+    async def open(self, seconds: int, over_cap: Callable[[], bool], congestion_control: str = "") -> int:
         """The port of a new one. PeerError: as `Iperf3Server.start`, or state (too many); HostError: the kernel lacks that congestion control.
 
-        `congestion_control`: what it is to send with, if it is to send.
+        `over_cap`: whether the session has moved too much; `congestion_control`: what it is to send with, if it is to send.
         """
         if len(self._servers) >= AT_ONCE:
             raise PeerError(f"this session has {AT_ONCE} iperf3 servers already", "close one first", "state")
         if congestion_control:
             check_congestion_control(congestion_control)
-
-        def over_cap() -> bool:
-            return sum(one.moved_bytes for one in self._servers.values()) > max_bytes
-
         server = await Iperf3Server.start(self._address, self._ports, seconds, over_cap)
         self._servers[server.port] = server
         return server.port

@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable
@@ -46,12 +48,16 @@ class _Load:
     sends: bool
     flows: int
     longest: int
-    counted: bool = True  # the bytes of its last phase
+    begun: bool = False
+    counted: int = 0  # bytes of its last phase that the session knows of
 
 
 @dataclass(slots=True)
 class Session:
-    """What a load needs of the near end's session. `bytes_left` raises PeerError when that is nothing."""
+    """What a load needs of the near end's session. `bytes_left` raises PeerError when that is nothing.
+
+    `promised`: bytes that what runs may still move, by its name; they are no longer left.
+    """
 
     config: AgentConfig
     near: str
@@ -60,6 +66,7 @@ class Session:
     free_port: Callable[[], int]
     bytes_left: Callable[[], int]
     moved: Callable[[int], None]
+    promised: dict[str, int]
     may_run: Callable[[str, float], None]
     log: Callable[[str], None]
 
@@ -122,15 +129,23 @@ class Loads:
             raise PeerError(f"no phase of load: {error}", "ask for another", "bad-request") from error
         if phase.flows > load.flows or phase.longest > load.longest + 48:
             raise PeerError("more flows or longer packets than this load was opened for", "open another", "bad-request")
-        phase = self._allowed(phase, sends=load.sends)
-        await self._settle(load)
-        load.counted = False
-        self._session.may_run(f"load {session}", expected_ns(phase) / NS_PER_S + GRACE_S)
+        await self._count(session, load)
+        kept, promised = self._session.promised.pop(_key(session), 0), self._session.promised
+        try:
+            phase, promised[_key(session)] = self._allowed(phase, sends=load.sends)
+        except PeerError:
+            promised[_key(session)] = kept
+            raise
+        load.begun, load.counted = True, 0
+        self._session.may_run(_key(session), expected_ns(phase) / NS_PER_S + GRACE_S)
         await self._session.run(load.end.begin, number, phase, window_bytes)
         return {}
 
-    def _allowed(self, phase: Phase, *, sends: bool) -> Phase:
-        """The phase within the caps: what has no rate or no end gets the cap's; PeerError when it asks for more."""
+    def _allowed(self, phase: Phase, *, sends: bool) -> tuple[Phase, int]:
+        """The phase within the caps, and the bytes it may move: what has no rate or no end gets the cap's; PeerError when it asks for more.
+
+        Of a phase whose bytes nobody knows it is all that is left, if this end sends; what the near end sends is its own to bound.
+        """
         caps = self._session.config.caps
         if sends:
             caps.allow("max_bps", phase.rate_bps, "bits a second of load")
@@ -138,10 +153,12 @@ class Loads:
                 phase = replace(phase, rate_bps=caps.max_bps)
         caps.allow("max_seconds", expected_ns(phase) // NS_PER_S, "seconds")
         packets, left = asked_packets(phase), self._session.bytes_left()
-        if packets is not None and packets * phase.mean_bytes > left:
-            most = round(packets * phase.mean_bytes)
+        most = (left if sends else 0) if packets is None else math.ceil(packets * phase.mean_bytes)
+        if most > left:
             caps.allow("max_bytes", caps.max_bytes - left + most, "bytes in this session")
-        return phase if phase.duration_ns else replace(phase, duration_ns=caps.max_seconds * NS_PER_S)
+        if not phase.duration_ns:
+            phase = replace(phase, duration_ns=caps.max_seconds * NS_PER_S)
+        return phase, most
 
     async def look(self, session: str) -> dict[str, Json]:
         """See the module's head."""
@@ -157,7 +174,7 @@ class Loads:
         """See the module's head."""
         load = self._of(session)
         found: dict[str, Json] = await self._session.run(load.end.result)
-        self._count(load, found)
+        self._moved(session, load, found)
         return {"counts": packed_text(json.dumps(found))}  # a day of seconds is too much for a plain message
 
     async def arrivals(self, session: str, first: int, count: int) -> dict[str, Json]:
@@ -171,9 +188,13 @@ class Loads:
     async def close(self, session: str) -> dict[str, Json]:
         """See the module's head."""
         load = self._of(session)
-        await self._settle(load)
+        try:
+            await self._count(session, load)
+        except HostError:  # its process is gone: all it was promised may have moved
+            self._session.moved(self._session.promised.get(_key(session), 0))
         del self._open[session]
-        self._session.may_run(f"load {session}", 0)
+        self._session.promised.pop(_key(session), None)
+        self._session.may_run(_key(session), 0)
         final: dict[str, Json] = await self._session.run(load.end.stop)
         return final
 
@@ -184,20 +205,26 @@ class Loads:
     async def close_all(self) -> None:
         """End them, without asking what they counted."""
         loads, self._open = self._open, {}
-        for load in loads.values():
-            await self._session.run(load.end.close)
+        await asyncio.gather(*(self._session.run(load.end.close) for load in loads.values()), return_exceptions=True)
 
-    async def _settle(self, load: _Load) -> None:
-        """Bytes of a phase whose result nobody asked for count all the same."""
-        if not load.counted:
-            self._count(load, await self._session.run(load.end.look))
+    async def _count(self, session: str, load: _Load) -> None:
+        """Bytes of its last phase move from what is promised to what has moved."""
+        if not load.begun:
+            return
+        self._moved(session, load, await self._session.run(load.end.look))
 
-    def _count(self, load: _Load, found: dict[str, Json]) -> None:
-        if not load.counted:
-            load.counted = True
-            self._session.moved(int(found["sent_bytes" if load.sends else "received_bytes"]))
+    def _moved(self, session: str, load: _Load, found: dict[str, Json]) -> None:
+        moved = int(found["sent_bytes" if load.sends else "received_bytes"]) - load.counted
+        load.counted += moved
+        self._session.moved(moved)
+        promised, over = self._session.promised, load.sends and bool(found["ended_by"])
+        promised[_key(session)] = 0 if over else max(0, promised.get(_key(session), 0) - moved)
 
     def _of(self, session: str) -> _Load:
         if session not in self._open:
             raise PeerError("this session has no such load", "open one first", "state")
         return self._open[session]
+
+
+def _key(session: str) -> str:
+    return f"load {session}"

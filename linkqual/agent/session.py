@@ -62,7 +62,7 @@ class Session:
         self.near, self.here = near, here
         self._config, self._family, self._log = config, family, log
         self._reflectors: dict[str, Reflector] = {}  # by the name the near end knows them under
-        self._promised: dict[str, int] = {}  # bytes each of them may take in, and give back
+        self._promised: dict[str, int] = {}  # bytes that what runs may still move, by its name
         self._iperf3 = Iperf3Servers(here, config.iperf3_ports)
         self._loads = Loads(self._for_loads())
         self._bursts = Bursts(self._for_loads())
@@ -182,8 +182,7 @@ class Session:
         most = math.ceil(rate_pps * seconds)
         expected = min(packets or most, most)  # what bounds the reflector's memory must follow from the caps
         most_packets = 2 * expected + 1000  # copies the line makes are answered too
-        left = self._bytes_left() - 2 * sum(self._promised.values())
-        promised = max(0, min(left // 2, most_packets * packet_bytes))  # as many go back
+        promised = min(self._bytes_left() // 2, most_packets * packet_bytes)  # as many go back
         session, ssid = secrets.token_hex(8), secrets.randbelow(0xFFFF) + 1
         key = secrets.token_hex(KEY_OCTETS) if authenticated else ""
         port = self._free_reflector_port()
@@ -208,7 +207,7 @@ class Session:
             if receive_buffer_bytes is not None:
                 config = replace(config, receive_buffer_bytes=receive_buffer_bytes)
             self._reflectors[session] = Reflector.start(config)
-            self._promised[session] = promised
+            self._promised[f"reflector {session}"] = 2 * promised
 
         await self._run(start)
         self._may_run(f"reflector {session}", seconds)
@@ -229,7 +228,7 @@ class Session:
 
     async def _stamp_close(self, session: str) -> dict[str, Json]:
         reflector = self._opened(session)
-        del self._reflectors[session], self._promised[session]
+        del self._reflectors[session], self._promised[f"reflector {session}"]
         self._until.pop(f"reflector {session}", None)
         self._log("reflector closed")
         final: dict[str, Json] = await self._run(reflector.stop)
@@ -239,7 +238,8 @@ class Session:
     async def _iperf3_open(self, seconds: float, streams: int, congestion_control: str) -> dict[str, Json]:
         caps = self._config.caps
         caps.allow("max_seconds", round(seconds), "seconds")
-        port = await self._iperf3.open(round(seconds), self._bytes_left(), congestion_control)
+        self._bytes_left()
+        port = await self._iperf3.open(round(seconds), lambda: self._spent > caps.max_bytes, congestion_control)
         self._may_run(f"iperf3 {port}", seconds + GRACE_S)
         self._log(f"iperf3 on TCP port {port}: {streams} streams, {seconds:g} s")
         return {"port": port, "address": self.here}
@@ -299,6 +299,7 @@ class Session:
             free_port=self._free_reflector_port,
             bytes_left=self._bytes_left,
             moved=moved,
+            promised=self._promised,
             may_run=self._may_run,
             log=self._log,
         )
@@ -335,10 +336,15 @@ class Session:
             raise PeerError("this session has no such reflector", "open one first", "state")
         return self._reflectors[session]
 
+    @property
+    def _spent(self) -> int:
+        """Bytes that moved, and those promised to what runs."""
+        return self._moved_bytes + self._iperf3.moved_bytes + sum(self._promised.values())
+
     def _bytes_left(self) -> int:
-        """What this session may still move, of probes and iperf3 tests together. PeerError when that is nothing."""
-        self._config.caps.allow("max_bytes", self._moved_bytes + 1, "bytes in this session")
-        return self._config.caps.max_bytes - self._moved_bytes
+        """What may still be promised, of probes, loads and iperf3 tests together. PeerError when that is nothing."""
+        self._config.caps.allow("max_bytes", self._spent + 1, "bytes in this session")
+        return self._config.caps.max_bytes - self._spent
 
     def _free_reflector_port(self) -> int:
         low, high = self._config.reflector_ports

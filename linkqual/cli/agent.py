@@ -79,7 +79,7 @@ def run(
     max_pps: Annotated[int, typer.Option(help="Most probe packets a second.")] = 500_000,
     max_bytes: Annotated[int, typer.Option(help="Most bytes of one session, probes and loads, both directions.")] = 10
     ** 13,
-    max_seconds: Annotated[int, typer.Option(help="Longest single test.")] = 24 * 3600,
+    max_seconds: Annotated[int, typer.Option(help="Longest single test.")] = 25 * 3600,
     max_bps: Annotated[int, typer.Option(help="Most bits a second of one UDP load sent from here.")] = 10**12,
     reflector_only: Annotated[
         bool, typer.Option("--reflector-only", help="Serve the foreign senders of --sessions and nobody else.")

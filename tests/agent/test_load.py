@@ -73,6 +73,45 @@ def test_the_agent_sends_to_who_greets_and_not_a_second_longer_than_the_session_
         assert time.monotonic() < ended + 2  # a second, and the silence that shows it
 
 
+BURSTS = {
+    "direction": "forward", "bursts": 10, "packets": 50, "packet_bytes": 472, "flows": 1, "gap_ns": 1e6, "period_ns": S // 10,
+    "quiet_ns": 10**6, "patience_ns": S, "overlap": False, "most_repeats": 0,
+}  # fmt: skip
+
+
+def test_what_runs_at_the_same_time_shares_the_cap_on_bytes(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent(caps=Caps(max_bytes=10**6, max_seconds=100))
+    with Control.connect(agent.peer) as control:
+        one, other = (control.call("load.open", direction="reverse", longest=472)["session"] for _ in range(2))
+        phase = PHASE | {"packets": 1600}  # 800 kB
+        control.call("load.begin", **phase, session=one)
+        assert refused(control, "load.begin", **phase, session=other).kind == "cap"
+        assert refused(control, "bursts.open", **BURSTS).kind == "cap"  # 250 kB
+        control.call("load.close", session=one)  # nobody greeted, so nothing has left
+        bursts = control.call("bursts.open", **BURSTS)["session"]
+        assert refused(control, "load.begin", **phase, session=other).kind == "cap"
+        assert "--max-seconds" in refused(control, "bursts.start", session=bursts, period_ns=20 * S).hint
+        control.call("bursts.close", session=bursts)
+        control.call("load.begin", **phase, session=other)
+
+
+def test_bytes_that_leave_after_an_early_result_count_as_well(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent(caps=Caps(max_bytes=10**6, max_seconds=100))
+    phase = PHASE | {"packets": 1600, "rate_bps": 80_000_000}  # 80 ms
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near, Control.connect(agent.peer) as control:
+        near.bind(("127.0.0.1", 0))
+        opened = control.call("load.open", direction="reverse", longest=472)
+        control.call("load.begin", **phase, session=opened["session"])
+        near.sendto(Told(opened["token"], 0, 0).encode(), ("127.0.0.1", opened["port"]))
+        control.call("load.result", session=opened["session"])
+        until = time.monotonic() + 5
+        while not control.call("load.look", session=opened["session"])["ended_by"] and time.monotonic() < until:
+            time.sleep(0.02)
+        control.call("load.close", session=opened["session"])
+        again = control.call("load.open", direction="reverse", longest=472)
+        assert refused(control, "load.begin", **PHASE | {"packets": 500}, session=again["session"]).kind == "cap"
+
+
 def heard(near: socket.socket) -> bool:
     with suppress(TimeoutError):
         return bool(near.recv(2000))

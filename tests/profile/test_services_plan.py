@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from linkqual import profiles as shipped
+from linkqual.agent.config import Caps
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Link, Plan, Service, Step
 from linkqual.plan import PlanOptions, make, red_lines
 from linkqual.plan.services import rounds_of
+from linkqual.probes import beside
 from linkqual.profile import parse
 from linkqual.session import activation
 from linkqual.session.activation import Rung
@@ -120,6 +122,11 @@ def test_the_length_of_the_performance_test_is_the_callers_and_gives_bytes_first
     assert less.total_bytes <= room
     assert 60 * NS_PER_S <= rounds_of(less.steps[-1])[0][0].duration_ns < 2 * 3600 * NS_PER_S
     assert less.steps[:2] == longer.steps[:2]
+
+
+def test_a_day_of_performance_test_is_within_what_an_agent_allows_unasked() -> None:
+    day = plan(duration_ns=24 * 3600 * NS_PER_S).steps[-1]
+    assert day.duration_ns / NS_PER_S + beside.MARGIN_S <= Caps().max_seconds  # what its stream asks for
 
 
 def test_what_cannot_be_known_is_refused() -> None:
