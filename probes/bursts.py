@@ -49,7 +49,7 @@ class _Way:
     session: str  # of the far end
     rows: dict[bool, list[Rows]] = field(default_factory=lambda: {True: [], False: []})  # by end: True is the near one
     looks: dict[bool, dict[str, Any]] = field(default_factory=lambda: {True: {}, False: {}})
-    closed: bool = False  # the far end has told everything
+    closed: set[bool] = field(default_factory=set)  # ends that have told everything
 
     @property
     def near_sends(self) -> bool:
@@ -72,7 +72,7 @@ class _Way:
             joined[not self.near_sends],
             self.sender.get("base_rtt_ns"),
             int(self.receiver.get("dropped", 0)),
-            self.closed,
+            len(self.closed) == 2,
         )
 
 
@@ -115,21 +115,28 @@ def measure(step: Step, bench: Bench) -> Measurement:
 def _opened(step: Step, bench: Bench, control: Control) -> Iterator[list[_Way]]:
     """Both directions, ready at both ends. Whatever happens, nothing is left here."""
     with ExitStack() as stack:
-        ways = []
-        for direction in WAYS:
-            shape = _shape(step, direction)
-            asked = asdict(shape)
-            opened = control.call("bursts.open", direction=str(direction), **asked)
-            config = BurstConfig(
-                session=int(str(opened["token"]), 16),
-                peer_address=bench.peer_address,
-                shape=asked,
-                bind_address=bench.near_address,
-                peer_port=int(opened["port"]),
-            )
-            near = BurstEnd("burst-sender" if direction is Direction.FORWARD else "burst-receiver", config)
-            stack.callback(near.close)
-            ways.append(_Way(direction, shape, near, str(opened["session"])))
+        ways, sessions = [], []
+        try:
+            for direction in WAYS:
+                shape = _shape(step, direction)
+                asked = asdict(shape)
+                opened = control.call("bursts.open", direction=str(direction), **asked)
+                sessions.append(str(opened["session"]))
+                config = BurstConfig(
+                    session=int(str(opened["token"]), 16),
+                    peer_address=bench.peer_address,
+                    shape=asked,
+                    bind_address=bench.near_address,
+                    peer_port=int(opened["port"]),
+                )
+                near = BurstEnd("burst-sender" if direction is Direction.FORWARD else "burst-receiver", config)
+                stack.callback(near.close)
+                ways.append(_Way(direction, shape, near, sessions[-1]))
+        except LinkqualError:
+            for session in sessions:
+                with suppress(LinkqualError):
+                    control.call("bursts.close", timeout_s=ANSWER_S, session=session)
+            raise
         yield ways
 
 
@@ -193,9 +200,12 @@ def _look(bench: Bench, control: Control, ways: list[_Way]) -> Fault | None:
     """Fetch what both ends have settled. The Fault when there is no sense in going on."""
     if bench.interrupted():
         return Fault("interrupted", "the bursts were interrupted; what was measured until then is kept")
-    for way in ways:
-        way.looks[True] = way.near.look()
-        way.rows[True].append(way.near.rows())
+    try:
+        for way in ways:
+            way.looks[True] = way.near.look()
+            way.rows[True].append(way.near.rows())
+    except LinkqualError as error:
+        return fault_of(error)
     try:
         for way in ways:
             _take(way, control.call("bursts.look", timeout_s=ANSWER_S, session=way.session))
@@ -223,12 +233,16 @@ def _finish(control: Control, ways: list[_Way], fault: Fault | None) -> Fault | 
         with suppress(HostError):
             way.looks[True] = way.near.stop()
             way.rows[True].append(way.near.rows())
+            way.closed.add(True)
     for way in ways if not gone else ():
         try:
             _take(way, control.call("bursts.close", timeout_s=ANSWER_S, session=way.session))
-            way.closed = True
+            way.closed.add(False)
         except LinkqualError as error:
-            return fault or far_fault(error)
+            found = far_fault(error)
+            fault = fault or found
+            if found.kind in UNHEARD:
+                break
     return fault
 
 

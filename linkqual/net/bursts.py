@@ -28,6 +28,11 @@ class BurstEnd:
         self.receive_buffer_bytes: int = self._process.ready["receive_buffer_bytes"]
         self._new: list[Rows] = []
 
+    @property
+    def pid(self) -> int:
+        """Process id, for those who watch over it."""
+        return self._process.pid
+
     def start(self, period_ns: int) -> None:
         """The sender begins with the first burst; the next one starts so much later."""
         self._process.tell({"do": "start", "period_ns": period_ns})

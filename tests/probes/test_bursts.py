@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from dataclasses import replace
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import pytest
 
 from linkqual import plan, profile
+from linkqual.errors import HostError
 from linkqual.model import Direction, Link, Measurement, Step
+from linkqual.net.bursts import BurstEnd
 from linkqual.probes import bursts
 from linkqual.probes.bench import Bench, Progress
 from linkqual.units import NS_PER_S
@@ -100,6 +104,40 @@ def test_an_interrupt_keeps_what_was_measured(far_end: Any) -> None:
         assert one is not None
         assert 20 <= one.completed == one.sent < 10_000
         assert one.lost == 0
+
+
+def test_a_process_of_this_end_that_dies_takes_nothing_measured_along(
+    far_end: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[bursts.BurstEnd] = []
+
+    def opened(role: str, config: bursts.BurstConfig) -> bursts.BurstEnd:
+        ends.append(BurstEnd(role, config))
+        return ends[-1]
+
+    def kill(told: Progress) -> None:
+        if told.done >= 20:
+            os.kill(ends[0].pid, signal.SIGKILL)
+
+    monkeypatch.setattr(bursts, "BurstEnd", opened)
+    bench = replace(far_end.bench(), progress=kill)
+    measured = bursts.measure(_step("count: 10_000, patience: 20 s"), bench)
+    assert measured.fault is not None
+    assert "burst-sender" in measured.fault.message
+    for one in (measured.bursts, measured.bursts_back):
+        assert one is not None
+        assert 15 <= one.completed < 10_000
+        assert one.lost == 0
+    monkeypatch.undo()
+    with monkeypatch.context() as broken:  # an end that cannot be opened here leaves nothing open there
+        broken.setattr(bursts, "BurstEnd", _no_end)
+        for _ in range(5):
+            assert bursts.measure(_step("count: 10"), far_end.bench()).fault.message == "no socket"  # type: ignore[union-attr]
+    assert bursts.measure(_step("count: 10"), far_end.bench()).fault is None
+
+
+def _no_end(_role: str, _config: bursts.BurstConfig) -> bursts.BurstEnd:
+    raise HostError("no socket", "none")
 
 
 def test_what_is_over_the_agents_cap_is_refused_before_anything_leaves(capped_far_end: Any) -> None:
