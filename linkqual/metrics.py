@@ -260,6 +260,18 @@ METRICS: dict[str, Metric] = {
             "RFC 2330",
         ),
         Metric(
+            "member_loss",
+            "loss of single paths",
+            "ratio",
+            "members",
+            (FORWARD, REVERSE),
+            Relation.AT_MOST,
+            False,
+            ("ratio",),
+            "by how much more the flows of one path lose, of a bundle or of equal routes, than the others do",
+            "RFC 7680",
+        ),
+        Metric(
             "path_mtu",
             "path MTU",
             "B",

@@ -49,6 +49,12 @@ PROBES: dict[str, Probe] = {
             "an agent",
         ),
         Probe(
+            "members",
+            "linkqual.probes.members",
+            "lossy or slow members of a bundle: many flows that differ by a port alone",
+            "an agent",
+        ),
+        Probe(
             "marking",
             "linkqual.probes.marking",
             "which DSCP and ECN values arrive, both directions (RFC 8972)",

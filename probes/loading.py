@@ -69,6 +69,7 @@ class Loading:
         self.direction = direction
         self.ports = tuple(near.ports)
         self.near = self.far = EndConditions()
+        self.far_port = 0  # UDP port at the far end that all flows share
         self._bench, self._control, self._caps = bench, bench.control, caps
         self._near, self._far = near, far
         self._sender: LoadEnd | FarLoad = near if self._forward else far
@@ -246,8 +247,11 @@ def opened(
     dscp: int = 0,
     max_rate_bps: int | None = None,
     max_bytes: int | None = None,
+    near_port: int = 0,
 ) -> Iterator[Loading]:
     """Both ends ready for load in this direction. `longest`: bytes of the longest IP packet; caps are those of the step.
+
+    `near_port`: UDP port of the first flow here, the others have the next ones; 0: any free ones.
 
     Raises PeerError and HostError (`bench.fault_of` makes them a Fault) when an end cannot be opened.
     """
@@ -265,6 +269,7 @@ def opened(
         flows=flows,
         longest=payload,
         bind_address=bench.near_address,
+        port=near_port,
         peer_port=int(answer["port"]),
         dscp=dscp,
     )
@@ -276,6 +281,7 @@ def opened(
         raise
     with near:
         loading = Loading(bench, direction, near, far, Caps(max_rate_bps, max_bytes))
+        loading.far_port = config.peer_port
         try:
             yield loading
         finally:

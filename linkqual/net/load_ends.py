@@ -27,7 +27,7 @@ Name = bytes  # a socket address as the kernel wrote it
 
 @dataclass(frozen=True, slots=True)
 class LoadConfig:
-    """One end of a load. `port` 0 at the near end; `peer_port` 0 at the far end, which learns where the flows are."""
+    """One end of a load. `port` at the near end: of the first flow, the others have the next ones; 0: any free ones. `peer_port` 0 at the far end, which learns where the flows are."""
 
     token: int
     peer_address: str
@@ -54,10 +54,10 @@ class Ends:
         peer = None if self.far else (config.peer_address, config.peer_port)
         self.sockets: list[StampedSocket] = []
         try:
-            for _ in range(count):
+            for number in range(count):
                 self.sockets.append(
                     StampedSocket(
-                        config.bind_address, config.port, peer=peer, buffer_bytes=max(buffer, 1 << 20),
+                        config.bind_address, config.port + number if config.port else 0, peer=peer, buffer_bytes=max(buffer, 1 << 20),
                         dscp=config.dscp, departures=False,
                     )
                 )  # fmt: skip

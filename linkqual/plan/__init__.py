@@ -7,6 +7,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | path | max_hops, rounds, timeout_ns |
 | marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | mtu | longest_bytes (of an IP packet), tcp_bytes (of data each way, 0: no TCP), timeout_ns, pace_bps |
+| members | flows, packets (of a flow, at most), first and next (of a flow in the first round and in each after it), packet_bytes (IP), rate_bps (IP layer, all flows), max_rate_bps |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
 | stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, max_burst (packets of a burst that is still the schedule's own; 0: `stats.pacing.longest_designed`), authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown; by direction where both are loaded), max_rate_bps (None: no cap), beside_pps (STAMP packets a second beside the load, 0: none) |
@@ -38,7 +39,7 @@ from linkqual.profile.lint import rank_of
 
 WITHOUT_AGENT = ("path", "ping", "stamp")  # what can be measured, if less of it, without an agent at the far end
 # What explains the throughput comes after it; what loads the line in patterns of its own last.
-ORDER = ("path", "mtu", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts", "services", "search")
+ORDER = ("path", "mtu", "members", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts", "services", "search")
 
 
 @dataclass(frozen=True, slots=True)

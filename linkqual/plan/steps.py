@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
-from linkqual.plan import bursts, flows, mtu, search, services, throughput, trains
+from linkqual.plan import bursts, flows, members, mtu, search, services, throughput, trains
 from linkqual.plan import sizes as sizing
 from linkqual.plan.needs import needs, span_ns, why_packets
 from linkqual.plan.sizes import Sizes
@@ -52,6 +52,7 @@ class Builder:
         builders: dict[str, Callable[[dict[str, Json]], _Built]] = {
             "path": self._path,
             "mtu": partial(mtu.build, self),
+            "members": partial(members.build, self),
             "marking": self._marking,
             "ping": self._ping,
             "stamp": self._stamp,

@@ -121,6 +121,10 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("rounds", "rounds", whole(1, 20), 3),
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
     ),
+    "members": (
+        Setting("flows", "flows", whole(4, MOST_FLOWS), 64),
+        Setting("packets", "packets", whole(10, 1_000_000), 2500),
+    ),
     "mtu": (
         Setting("largest", "longest_bytes", _between(parse_size_bytes, "1280 B", "65535 B"), 9216),
         Setting("tcp", "tcp_bytes", _or_word({"none": 0}, _between(parse_size_bytes, "10 kB", "10 MB")), 100_000),

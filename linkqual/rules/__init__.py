@@ -17,6 +17,7 @@ from linkqual.rules import (
     bursts,
     loaded,
     marking,
+    members,
     mtu,
     notes,
     packets,
@@ -27,7 +28,7 @@ from linkqual.rules import (
     words,
 )
 
-_NEED_AGENT = ("throughput", "marking", "mtu", "services", "search", "bursts")
+_NEED_AGENT = ("throughput", "marking", "mtu", "members", "services", "search", "bursts")
 
 
 def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
@@ -101,6 +102,7 @@ _JUDGES: dict[str, _Judge] = {  # by metric, else by the probe that measures it
     "throughput": _throughput,
     "marking": _marking,
     "mtu": mtu.finding,
+    "members": members.finding,
     "stamp": _stream,
     "services": services.finding,
     "search": search.finding,

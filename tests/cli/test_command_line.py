@@ -119,7 +119,7 @@ def test_a_plan_in_words_and_as_json() -> None:
     assert "332,858" in words.stdout
     plan = json.loads(linkqual("plan", "--json").stdout)
     probes = {step["probe"] for step in plan["steps"]}
-    assert probes == {"path", "mtu", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts"}
+    assert probes == {"path", "mtu", "members", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts"}
 
 
 def test_simulate_judge_report_without_a_packet(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_the_order_of_the_steps() -> None:
     ways = ("forward", "reverse")
     loads = [f"throughput/{direction}/{streams}" for streams in (1, 4, 16) for direction in ways]
     beside = ["throughput/both/16", *(f"throughput/{direction}/16/bbr" for direction in ways)]
-    assert keys == ["path", "mtu", "marking", "ping", "stamp", *loads, *beside]
+    assert keys == ["path", "mtu", "members/forward", "members/reverse", "marking", "ping", "stamp", *loads, *beside]
 
 
 def test_limits_are_those_of_the_line() -> None:
@@ -251,7 +251,9 @@ def test_contradictory_options(options: PlanOptions, said: str) -> None:
 
 def test_a_skipped_probe_leaves_its_red_lines_without_data() -> None:
     plan = make(TRAINING, LINE, PlanOptions(skip=("throughput",)))
-    assert [one.key for one in plan.steps if one.probe != "bursts"] == ["path", "mtu", "marking", "ping", "stamp"]
+    assert [one.key for one in plan.steps if one.probe not in ("bursts", "members")] == [
+        *("path", "mtu", "marking", "ping", "stamp")
+    ]
     assert any("throughput is not run, so there will be no data" in reason for reason in plan.reasons)
     assert limits(plan)["throughput/forward/p5"] is not None  # still asked: NO DATA, never a pass
 

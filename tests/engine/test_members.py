@@ -1,0 +1,201 @@
+"""Which flows fare worse, from counts and delays in memory; and the sentences made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from linkqual.model import (
+    Direction,
+    Finding,
+    Measurement,
+    MemberFlow,
+    MembersResult,
+    MemberTrace,
+    Objective,
+    Outcome,
+    Plan,
+    Step,
+)
+from linkqual.model import Link as Contract
+from linkqual.rules import members as rules
+from linkqual.session.members import flows_needed, missed, read, unsettled
+
+FORWARD = Direction.FORWARD
+LIMIT = Objective("member_loss", "ratio", FORWARD, 0.01, limit_text="1 %")
+Member = Callable[[int], int]
+
+
+def four(flow: int) -> int:
+    """The member of four that carries a flow: of 64, the third has 15."""
+    return 2 if 7 * flow % 64 < 15 else (0, 1, 3)[flow % 3]
+
+
+def flows(
+    loss: dict[int, float], *, rounds: tuple[int, ...] = (250, 750), seed: int = 1, count: int = 64, slow: dict[int, int] | None = None,
+    queue: dict[int, int] | None = None, member: Member = four, drift_ns: int = 5_000,
+) -> MembersResult:  # fmt: skip
+    """Flows over members with that loss each, and that much more delay (`slow`: every packet, `queue`: the median alone)."""
+    chance = np.random.default_rng(seed)
+    made = []
+    for flow in range(count):
+        on = member(flow)
+        got = tuple((sent, sent - int(chance.binomial(sent, loss.get(on, 0.0)))) for sent in rounds)
+        quarters = 4 * len(rounds)
+        base = [4_000_000 + number * drift_ns + (slow or {}).get(on, 0) for number in range(quarters)]
+        least = tuple(each + int(chance.exponential(4_000)) for each in base)
+        median = tuple(each + 30_000 + (queue or {}).get(on, 0) + int(chance.normal(0, 3_000)) for each in base)
+        made.append(MemberFlow(24_064 + flow, got, least, median))
+    return MembersResult(FORWARD, tuple(made), "192.0.2.1", "192.0.2.9", 4863, 128, 16_000_000)
+
+
+def on_member(which: int, count: int = 64, member: Member = four) -> tuple[int, ...]:
+    return tuple(24_064 + flow for flow in range(count) if member(flow) == which)
+
+
+def test_a_lossy_member_is_found_with_every_one_of_its_flows() -> None:
+    """Scenario: 4 members, one with 2 %, 64 flows of which 15 take it."""
+    found = read(flows({2: 0.02}, rounds=(5_000, 15_000)))
+    assert [group.kind for group in found.groups] == ["loss"]
+    group = found.groups[0]
+    assert group.ports == on_member(2)
+    assert len(group.ports) == 15
+    assert not group.unclear
+    assert group.share[1] < 0.25 < group.share[2]
+    assert group.paths == 4
+    assert found.average == pytest.approx(0.0047, abs=2e-4)
+    assert group.loss is not None
+    assert group.loss[1] < 0.02 < group.loss[2]
+    assert group.others is not None
+    assert group.others[0] == 0
+
+
+def test_what_one_flow_would_have_missed() -> None:
+    assert missed(4) == 0.75
+    assert [flows_needed(paths) for paths in (2, 4, 8)] == [7, 17, 35]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_list_is_the_same_in_another_run(seed: int) -> None:
+    found = read(flows({2: 0.02}, rounds=(250, 750, 750, 750), seed=seed)).groups
+    assert len(found) == 1
+    assert set(found[0].ports) <= set(on_member(2)) <= {*found[0].ports, *found[0].unclear}
+
+
+def test_flows_that_fare_alike_are_not_divided() -> None:
+    """However much all of them lose: of 400 lines hardly one may be called uneven (once in a thousand)."""
+    wrong = sum(
+        bool(read(flows(dict.fromkeys(range(4), loss), seed=seed, drift_ns=drift)).groups)
+        for loss, drift in ((0.0, 0), (1e-4, 5_000), (0.005, 5_000), (0.05, 50_000))
+        for seed in range(100)
+    )
+    assert wrong <= 2
+
+
+def test_other_shares_and_losses_on_both_sides() -> None:
+    half = read(flows({1: 0.05, 0: 0.002}, rounds=(250, 750, 750), member=lambda flow: flow % 2)).groups[0]
+    assert half.ports == on_member(1, member=lambda flow: flow % 2)
+    assert half.paths == 2
+    lone = read(flows({1: 0.3}, rounds=(250, 250), member=lambda flow: int(flow == 17))).groups[0]
+    assert lone.ports == (24_064 + 17,)
+    eighth = read(flows({3: 0.02}, rounds=(250, 750, 750), member=lambda flow: flow % 8)).groups[0]
+    assert eighth.paths == 8
+
+
+def test_one_round_alone_proves_nothing_and_asks_for_more() -> None:
+    one = flows({2: 0.02}, rounds=(250,))
+    assert not read(one).groups
+    assert unsettled(one)
+    assert not unsettled(flows({}, rounds=(250,)))
+    assert not unsettled(flows({2: 0.05}, rounds=(250, 750, 750)))
+    assert not unsettled(replace(one, host_lost=9))
+
+
+def test_a_longer_path_shows_by_its_least_delay_and_a_queue_by_its_median() -> None:
+    longer = read(flows({}, slow={1: 400_000}, rounds=(250,))).groups
+    assert [group.kind for group in longer] == ["path"]
+    assert longer[0].ports == on_member(1)
+    assert longer[0].excess_ns == pytest.approx(400_000, rel=0.05)
+    queued = read(flows({}, queue={3: 900_000}, rounds=(250,))).groups
+    assert [(group.kind, group.ports) for group in queued] == [("queue", on_member(3))]
+    assert not read(flows({}, slow={1: 20_000}, rounds=(250,))).groups  # what a host does to single packets
+
+
+def test_a_drifting_clock_is_no_slow_path() -> None:
+    assert not read(flows({}, rounds=(250, 750), drift_ns=2_000_000)).groups
+
+
+def test_losses_of_the_receiving_host_say_nothing_of_single_flows() -> None:
+    busy = replace(flows({2: 0.02}), host_lost=40)
+    assert not read(busy).groups
+    assert found(busy).outcome is Outcome.INCONCLUSIVE
+    assert "receiving host's own socket" in found(busy).because
+
+
+# ---- in words
+
+
+def found(result: MembersResult, objective: Objective = LIMIT) -> Finding:
+    one = Measurement(Step("members/forward", "members"), 0, 1, members=result)
+    got = rules.finding(objective, Plan("training", (), (objective,), Contract()), [one], 1)
+    assert got is not None
+    return got
+
+
+def said(result: MembersResult) -> list[str]:
+    return [
+        note.sentence for note in rules.notes([Measurement(Step("members/forward", "members"), 0, 1, members=result)])
+    ]
+
+
+def test_the_finding_says_what_the_carrier_needs() -> None:
+    lossy = flows({2: 0.02}, rounds=(5_000, 15_000))
+    got = found(lossy)
+    assert got.outcome is Outcome.FAIL
+    for part in (
+        "15 of 64 flows lose", "consistent with 1 of 4 paths", "misleads", "a chance of 75 % to miss it", "17 flows meet it with 99 %",
+    ):  # fmt: skip
+        assert part in got.because
+    ports = ", ".join(map(str, on_member(2)))
+    assert said(lossy) == [f"forward flows that lose packets: UDP 192.0.2.1 ports {ports} to 192.0.2.9 port 4863"]
+    back = said(replace(lossy, direction=Direction.REVERSE))[0]
+    assert back.startswith("reverse flows that lose packets: UDP 192.0.2.9 port 4863 to 192.0.2.1 ports 24064")
+
+
+def test_a_line_without_difference_passes_with_what_may_hide() -> None:
+    clean = found(flows({}, rounds=(250,)))
+    assert clean.outcome is Outcome.PASS
+    assert "0 of 16,000 packets of 64 flows lost" in clean.because
+    assert "at most 0.5" in clean.because  # 1 - (0.05 / 16)^(1 / 1000): 0.575 %
+    assert found(flows({}, rounds=(20,))).outcome is Outcome.INCONCLUSIVE
+    alike = found(flows(dict.fromkeys(range(4), 0.02), rounds=(250, 750, 750, 750)))
+    assert alike.outcome is Outcome.PASS  # all lose alike: that is the line's loss, and judged as such
+    assert found(flows({}), replace(LIMIT, limit=None)).outcome is Outcome.NOT_JUDGED
+
+
+def test_a_small_difference_is_no_fail() -> None:
+    assert found(flows({2: 0.006}, rounds=(5_000, 15_000))).outcome is Outcome.PASS
+
+
+def test_nothing_measured_is_no_finding() -> None:
+    plan = Plan("training", (), (LIMIT,), Contract())
+    assert rules.finding(LIMIT, plan, [], 1) is None
+    other = Measurement(
+        Step("members/reverse", "members"), 0, 1, members=replace(flows({}), direction=Direction.REVERSE)
+    )
+    assert rules.finding(LIMIT, plan, [other], 1) is None
+
+
+def test_traces_show_where_the_paths_part() -> None:
+    bad, good = on_member(2)[0], on_member(0)[0]
+    traces = (
+        MemberTrace(bad, ("10.0.0.1", "10.0.2.1", "10.0.9.1")),
+        MemberTrace(good, ("10.0.0.1", "10.0.3.1", "10.0.9.1")),
+    )
+    told = said(replace(flows({2: 0.02}, rounds=(500, 1500)), traces=traces))
+    assert "leave the path of the others by hop 2: 10.0.2.1 instead of 10.0.3.1" in told[-1]
+    same = tuple(replace(trace, hops=(None, "10.0.3.1")) for trace in traces)
+    assert "no trace tells apart" in said(replace(flows({2: 0.02}, rounds=(500, 1500)), traces=same))[-1]

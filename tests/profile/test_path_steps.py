@@ -1,0 +1,48 @@
+"""The steps of the path MTU and of the members: how much, how fast, and what gives way."""
+
+from __future__ import annotations
+
+import pytest
+
+from linkqual import profiles as shipped
+from linkqual.errors import UsageError
+from linkqual.model import Link, Step
+from linkqual.plan import PlanOptions, make, members
+from linkqual.profile import parse
+
+TRAINING = parse(shipped.text("training"), "training.yaml")
+ONLY = ("mtu", "members")
+
+
+def steps(link: Link, **options: object) -> dict[str, Step]:
+    return {step.key: step for step in make(TRAINING, link, PlanOptions(only=ONLY, **options)).steps}  # type: ignore[arg-type]
+
+
+def test_both_stay_far_below_the_contract_and_the_cap() -> None:
+    fast, slow = steps(Link(cir_bps=10**10)), steps(Link(cir_bps=50_000_000))
+    assert [fast[key].offered_bps for key in ("mtu", "members/forward")] == [10_000_000, 16_000_000]
+    assert {step.offered_bps for step in slow.values()} == {5_000_000}
+    capped = steps(Link(cir_bps=10**10), max_rate_bps=2_000_000)
+    assert {step.offered_bps for step in capped.values()} == {2_000_000}
+    uneven = steps(Link(cir_bps=10**9, cir_reverse_bps=20_000_000))
+    assert uneven["members/forward"].offered_bps == 16_000_000
+    assert uneven["members/reverse"].offered_bps == uneven["mtu"].offered_bps == 2_000_000
+
+
+def test_a_good_line_is_spared_the_further_rounds() -> None:
+    step = steps(Link(cir_bps=10**9))["members/forward"]
+    assert step.packets == 64 * 2500
+    assert step.params["first"] == members.FIRST
+    assert step.expected_ns < 4 * 10**9 < step.duration_ns
+    assert sum(one.expected_ns for one in steps(Link(cir_bps=10**9)).values()) <= 8 * 10**9
+
+
+def test_packets_give_way_to_a_cap_on_bytes_down_to_the_first_round() -> None:
+    step = steps(Link(cir_bps=10**9))["members/forward"]
+    less = members.shorten(step, 10_000_000)
+    assert step.total_bytes - 10_000_000 - 64 * 128 <= less.total_bytes <= step.total_bytes - 10_000_000
+    least = members.shorten(step, 10**12)
+    assert least.params["packets"] == members.FIRST
+    assert least.total_bytes == 64 * members.FIRST * 128
+    with pytest.raises(UsageError, match="shortest form"):
+        steps(Link(cir_bps=10**9), max_bytes=1_000_000)
