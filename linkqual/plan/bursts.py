@@ -15,7 +15,7 @@ from linkqual.plan.needs import needs
 from linkqual.profile.limits import ASSUMED_MTU
 from linkqual.session.bursts import INCAST, PIPELINE
 from linkqual.stats import collectives
-from linkqual.stats.confidence import trials_to_prove
+from linkqual.stats.confidence import most_bad, trials_to_prove
 from linkqual.stats.throughput import IP_HEADER_BYTES, OVERHEAD_BYTES
 from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio, format_size
 
@@ -234,10 +234,8 @@ def _reasons(
     for need in wanted:
         least = trials_to_prove(need.share, 0, need.objective.confidence)
         said = f"bursts: {format_count(least)} without a late one prove {need.objective.statistic} at {need.objective.confidence:.0%}"
-        allowed = 0
-        while trials_to_prove(need.share, allowed + 1, need.objective.confidence) <= count:
-            allowed += 1
-        if count >= least:
+        allowed = most_bad(need.share, count, need.objective.confidence)
+        if allowed is not None:
             said += f"; of {format_count(count)}, {format_count(allowed)} may be late"
         else:
             said += f", and only {format_count(count)} are sent: it can only be refuted"

@@ -96,6 +96,13 @@ def trials_to_prove(limit: float, k: int = 0, confidence: float = 0.95) -> int:
     return _first(proves, low, high)
 
 
+def most_bad(limit: float, n: int, confidence: float = 0.95) -> int | None:
+    """How many of n trials may be bad and "at most `limit`" still be proven; None when n are too few even without a bad one."""
+    if trials_to_prove(limit, 0, confidence) > n:
+        return None
+    return _first(lambda k: trials_to_prove(limit, k, confidence) > n, 0, n) - 1
+
+
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
     """Smallest n in (low, high] for which a monotone condition holds; it holds at `high` and not at `low`."""
     while high - low > 1:

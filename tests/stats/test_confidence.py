@@ -113,6 +113,15 @@ def test_one_trial_less_proves_nothing(limit, k):
     assert stats.binom.cdf(k, n, limit) <= 0.05 < stats.binom.cdf(k, n - 1, limit)
 
 
+@pytest.mark.parametrize(("limit", "level"), [(0.01, 0.95), (0.05, 0.997)])
+def test_most_bad_is_the_last_that_is_still_proven(limit, level):
+    least = c.trials_to_prove(limit, 0, level)
+    assert (c.most_bad(limit, least - 1, level), c.most_bad(limit, least, level)) == (None, 0)
+    for n in (least + 1, 1000, 100_000):
+        k = c.most_bad(limit, n, level)
+        assert c.trials_to_prove(limit, k, level) <= n < c.trials_to_prove(limit, k + 1, level)
+
+
 def test_trials_to_prove_with_many_bad_ones_still_agree_with_the_bound():
     n = c.trials_to_prove(1e-5, 2000)
     assert c.ratio_upper(2000, n) <= 1e-5 < c.ratio_upper(2000, n - 1000)
