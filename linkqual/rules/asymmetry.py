@@ -182,7 +182,9 @@ def finding(objective: Objective, link: Link, measurements: Sequence[Measurement
         "medians of the seconds, each by its order statistics",
     )
     if objective.limit is None:
-        return Finding(objective, Outcome.NOT_JUDGED, f"{said}, shown and not judged", made, "", Rule.NONE, key)
+        return Finding(
+            objective, Outcome.NOT_JUDGED, f"{said}, {words.not_judged(objective)}", made, "", Rule.NONE, key
+        )
     asked = f"a factor of at most {objective.limit:g} is asked"
     if compared.high is not None and compared.high <= objective.limit:
         return Finding(objective, Outcome.PASS, f"{compared.said}: symmetric; {asked}", made, "", Rule.EXACT, key)

@@ -54,7 +54,7 @@ def finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement
     made = _estimate(objective, result)
     if objective.limit is None:
         value = format_value(made.value, made.unit) if made.value is not None else "some were never complete"
-        why = f"{words.name(objective)}: {value} over {_of(result)}, shown and not judged ({objective.limit_text or 'no limit given'})"
+        why = f"{words.name(objective)}: {value} over {_of(result)}, {words.not_judged(objective)}"
         return Finding(objective, Outcome.NOT_JUDGED, why, made, "", Rule.NONE, key)
     share = allowed_share(objective)
     if share is None:
@@ -195,7 +195,9 @@ def _spread(objective: Objective, result: BurstsResult, key: str) -> Finding:
         return Finding(objective, Outcome.NO_DATA, said, None, f"at least {bursts.LEAST} bursts", Rule.NONE, key)
     said = f"{words.name(objective)}: {format_ratio(value)} ({format_ratio(low)} to {format_ratio(high)} at {words.percent(objective.confidence)}) over {_of(result)}"
     if objective.limit is None:
-        return Finding(objective, Outcome.NOT_JUDGED, f"{said}, shown and not judged", made, "", Rule.NONE, key)
+        return Finding(
+            objective, Outcome.NOT_JUDGED, f"{said}, {words.not_judged(objective)}", made, "", Rule.NONE, key
+        )
     said += f"; at most {format_ratio(objective.limit)} is asked"
     if high <= objective.limit and not missing:
         return Finding(objective, Outcome.PASS, said, made, "", Rule.EXACT, key)

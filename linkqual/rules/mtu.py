@@ -58,7 +58,7 @@ def _size(objective: Objective, plan: Plan, taken: Measurement, way: MtuWay) -> 
         return Finding(
             objective,
             Outcome.NOT_JUDGED,
-            f"{said}, shown and not judged ({objective.limit_text})",
+            f"{said}, {words.not_judged(objective)}",
             estimate,
             "",
             Rule.NONE,

@@ -160,7 +160,7 @@ def _shown(objective: Objective, stream: Stream, estimate: Estimate | None) -> F
     value = format_value(estimate.value, METRICS[objective.metric].unit) if estimate else "no value"
     if estimate is not None and estimate.value is None:
         value = "no upper bound, it falls among lost packets"
-    why = f"{words.name(objective)}: {value}, shown and not judged ({objective.limit_text or 'no limit given'})"
+    why = f"{words.name(objective)}: {value}, {words.not_judged(objective)}"
     return Finding(objective, Outcome.NOT_JUDGED, why, estimate, "", Rule.NONE, stream.measurement.step.key)
 
 

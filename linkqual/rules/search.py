@@ -44,7 +44,7 @@ def finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement
     made = Estimate(value, value, high, objective.confidence, len(result.trials), "bit/s", method)
     said = f"{words.name(objective)}: {_carried(result, least, value)}"
     if objective.limit is None:
-        said += f", shown and not judged ({objective.limit_text or 'no limit given'})"
+        said += f", {words.not_judged(objective)}"
         return Finding(objective, Outcome.NOT_JUDGED, said, made, "", Rule.NONE, key)
     said += f"; at least {format_rate(objective.limit)} is asked"
     unknown = _unknown(taken.step, result)

@@ -71,7 +71,7 @@ def _found(objective: Objective, measurement: Measurement, family: int) -> Findi
     share = allowed_share(objective)
     if objective.limit is None:
         value = format_value(made.value, made.unit) if made else "no value"
-        said = f"{words.name(objective)}: {value} over {_load(result)}, shown and not judged ({objective.limit_text or 'no limit given'})"
+        said = f"{words.name(objective)}: {value} over {_load(result)}, {words.not_judged(objective)}"
         return Finding(objective, Outcome.NOT_JUDGED, said, made, "", Rule.NONE, key)
     if share is None:
         stricter = replace(objective, confidence=strict_confidence(objective.confidence, family))

@@ -62,7 +62,7 @@ def finding(objective: Objective, plan: Plan, measurements: Sequence[Measurement
             f"; as {alike} of {len(judged)} loads" if alike > 1 else f"; the other {len(judged) - 1} loads do better"
         )
     if worst.outcome is Outcome.NOT_JUDGED:
-        because += f", shown and not judged ({objective.limit_text or 'no limit given'})"
+        because += f", {words.not_judged(objective)}"
     made = replace(worst, objective=objective, because=because)
     lacking = _lacking(objective, measurements) if made.outcome is Outcome.PASS else []
     if not lacking:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Objective
+from linkqual.profile.limits import NONE
 from linkqual.rules.ledger import Entry
 from linkqual.rules.proportion import Reason, Sample, more_trials
 from linkqual.stats.boundaries import ENOUGH_EVENTS
@@ -220,3 +221,9 @@ def times(packets: int, rate: float) -> str:
     chosen = mine + sorted(readable, key=lambda each: abs(each - (rate or each)))[: 3 - len(mine)]
     said = ", ".join(f"{format_duration(packets * NS_PER_S / each)} at {format_packet_rate(each)}" for each in chosen)
     return said or f"{format_duration(packets * NS_PER_S / 1000)} at {format_packet_rate(1000)}"
+
+
+def not_judged(objective: Objective) -> str:
+    """The end of a sentence on what has no limit: "shown and not judged (no limit given)"."""
+    why = objective.limit_text if objective.limit_text not in {"", NONE} else "no limit given"
+    return f"shown and not judged ({why})"
