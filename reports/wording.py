@@ -50,6 +50,9 @@ SHORT_TITLES = {
     "frame_delay_variation": "FDV",
     "service_availability": "availability",
     "frame_throughput": "frames",
+    "member_loss": "path loss",
+    "path_mtu": "MTU",
+    "mtu_black_hole": "black hole",
 }
 # of a metric that has only this one, its name says it
 STATISTICS = {"ratio": "", "size": "", "factor": "", "cv": "", "mean": "mean", "min": "minimum", "max": "maximum"}

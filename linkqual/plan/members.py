@@ -54,7 +54,7 @@ def _of_packets(step: Step, each: int) -> Step:
     total = flows * each * size
 
     def spent_ns(packets: int) -> int:
-        return flows * packets * size * 8 * NS_PER_S // step.offered_bps
+        return int(flows * packets * size * 8 * NS_PER_S // step.offered_bps)
 
     return replace(
         step,
