@@ -183,7 +183,7 @@ class _Sender:
         """`due` packets, a share of them in each flow."""
         sent = self._sent
         share = max(1, due // sent.flows // rows.train) * rows.train
-        while due > 0 and not sent.ended_by:
+        while due > 0 and not sent.ended_by and not self._over():
             count = min(due, share)
             before = schedule.bytes_before(sent.sent)
             if schedule.bytes_before(sent.sent + count) - before > self._left_bytes:

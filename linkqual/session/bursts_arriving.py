@@ -17,6 +17,7 @@ Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 _MOST_WAITS = 6  # doublings of the silence between two reports
 _MOST_KEPT = 4096  # bursts looked after at a time
+_MOST_NOTED, _LEAST_KEPT = 1 << 26, 4  # packets noted of all of them, two octets each; but so many bursts at least
 _NEVER = 2**62
 
 
@@ -41,7 +42,7 @@ class Arriving:
         self.counters = {"received": 0, "repeats": 0, "duplicates": 0, "strangers": 0}
         self._open: dict[int, _Open] = {}
         overlapping = 2 * (1 + shape.patience_ns // shape.period_ns) if shape.overlap else 0
-        self._keep = min(4 + overlapping, _MOST_KEPT)
+        self._keep = min(_LEAST_KEPT + overlapping, _MOST_KEPT, max(_LEAST_KEPT, _MOST_NOTED // shape.packets))
         self._newest = -1
         self._settled = -1  # the newest burst whose row was given
         self._rows: list[tuple[int, int, list[int]]] = []

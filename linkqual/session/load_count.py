@@ -205,7 +205,10 @@ class LoadCounter:
 
     def rows(self) -> npt.NDArray[np.void]:
         """Every arrival, in the order they came, where they are kept."""
-        return np.concatenate(self._rows) if self._rows else np.empty(0, ARRIVAL)
+        if not self._rows:
+            return np.empty(0, ARRIVAL)
+        self._rows = [np.concatenate(self._rows)]  # whoever fetches them does so part by part
+        return self._rows[0]
 
     def small(self) -> dict[str, Any]:
         """What is told while it runs."""

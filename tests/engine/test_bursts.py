@@ -233,3 +233,11 @@ def test_a_report_names_each_packet_once() -> None:
     for ranges in (((0, 40), (0, 40)), ((5, 2), (1, 2)), ((3, 0),)):
         with pytest.raises(WireError):
             decode(encode(7, Missing(4, ranges)), 7)
+
+
+def test_what_a_receiver_notes_of_long_bursts_is_bounded() -> None:
+    """Few of them are open at a time, whatever patience and period make of it."""
+    arriving = Arriving(replace(SHAPE, bursts=100, packets=1 << 22, overlap=True, period_ns=1, patience_ns=10**9))
+    for burst in range(20):
+        arriving.add(*(np.array([each]) for each in (burst, 0, 0)), burst)
+    assert arriving.rows()["burst"].tolist() == [0, 1, 2, 3]
