@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from linkqual.reports.ladder import Row
 
 _BAR = 13  # pixels
+_AXIS = 64  # pixels that an axis and its title take of a picture's height
 _POINTS = 120  # seconds that are dots too
 
 
@@ -56,7 +57,7 @@ def ladder(rows: Sequence[Row], objectives: Sequence[Objective]) -> Picture | No
         for value, _, ink in rules:
             rule = alt.Chart(few([{"v": axis.of(value)}])).mark_rule(color=str(ink), strokeDash=[2, 3], strokeWidth=1.5)
             layers.append(rule.encode(x="v:Q"))
-        return layered(layers, width, len(labels) * (_BAR + 3) * len(ways) + 14 * len(labels))
+        return layered(layers, width, _AXIS + len(labels) * ((_BAR + 3) * len(ways) + 6))
 
     said = [f"{row.label} {row.direction} {format_rate(row.mean)}" for row in rows]
     words = f"Mean goodput of every load: {'; '.join(said)}."
