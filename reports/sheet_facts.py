@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from linkqual.model import Direction, Qualification
-from linkqual.reports import bursts, ladder, services, why
+from linkqual.reports import bursts, ladder, paths, services, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,35 @@ def facts(q: Qualification) -> Iterator[Fact]:
         yield Fact("burst_completion", "p99", way, *burst.p99, "ns", sent)
         yield Fact("burst_spread", "cv", way, *burst.variation, "ratio", burst.result.completed)
     yield from _services(q)
+    yield from _paths(q)
+
+
+def _paths(q: Qualification) -> Iterator[Fact]:
+    """What passes and what TCP agrees on; flows that fare worse, their ports in words."""
+    shown = paths.section(q)
+    for size in shown["sizes"]:
+        way, tcp = size.way.direction, size.tcp
+        yield Fact(
+            "path_mtu",
+            size.way.kind,
+            way,
+            size.way.passes,
+            unit="B",
+            because=" ".join((size.words, size.where)).strip(),
+        )
+        if tcp is not None and tcp.mss_told is not None:
+            yield Fact("tcp_mss", "told", way, tcp.mss_told, unit="B")
+        if tcp is not None and tcp.mss_heard is not None:
+            yield Fact("tcp_mss", "heard", way, tcp.mss_heard, unit="B")
+    for flows in shown["flows"]:
+        for group, tuples in flows.groups:
+            yield Fact(
+                "members", f"{group.kind}, share", flows.result.direction, *group.share, "ratio", group.flows, tuples
+            )
+            if group.loss is not None:
+                yield Fact("members", "loss", flows.result.direction, *group.loss, "ratio")
+            if group.excess_ns is not None:
+                yield Fact("members", f"{group.kind}, excess", flows.result.direction, group.excess_ns, unit="ns")
 
 
 def _services(q: Qualification) -> Iterator[Fact]:

@@ -140,19 +140,19 @@ def test_without_an_agent_it_is_a_fault() -> None:
 
 LINE = """
 title: A lossy member
-about: A bundle of four, the third of which loses 5 % there.
+about: A bundle of four, the third of which loses 10 % there.
 sites: [here, there]
 forward: [r1, r2]
 links:
   - between: [r1, r2]
     both: {delay: 1 ms, rate: {limit: 200 Mbit/s, kind: shaper, bucket: 16 kB, buffer: 30 ms, members: 4}}
-    forward: {loss: {ratio: 5 %, member: 3}}
+    forward: {loss: {ratio: 10 %, member: 3}}
 """
 
 
 def _measure() -> Any:
     """Inside an isolation: each direction once, forward a second time."""
-    params = PARAMS | {"flows": 24, "rate_bps": 16_000_000, "packets": 1_000}
+    params = PARAMS | {"flows": 24, "rate_bps": 16_000_000, "first": 100, "next": 300, "packets": 400}
     with VirtualLine(lines.parse(LINE, "test")) as virtual:
         command = [sys.executable, "-c", SCRIPT, virtual.address("there"), str(10**9)]
         agent = virtual.popen("there", command, stdout=subprocess.PIPE, text=True)

@@ -17,6 +17,7 @@ from linkqual.model import (
     Step,
 )
 from linkqual.reports import html
+from linkqual.reports.sheet_facts import facts
 
 from .samples import SAMPLES
 
@@ -41,28 +42,39 @@ FLOWS = tuple(
 )
 
 
-def section(name: str, *more: Measurement) -> str:
-    q = SAMPLES["lossy"]()
-    page = html.render(replace(q, measurements=(*q.measurements, *more)))
-    found = page[page.index(f'<section id="{name}">') :].split("</section>")[0]
+RESULT = MembersResult(FORWARD, FLOWS, "192.0.2.1", "192.0.2.9", 4863, 128, 16_000_000)
+MORE = (
+    Measurement(Step("mtu", "mtu"), 0, 1, mtu=MtuResult((HOLE, TOLD), (STALL,))),
+    Measurement(Step("members/forward", "members"), 0, 1, members=RESULT),
+)
+
+
+def words(page: str, name: str) -> str:
+    found = page[page.index(f'<section id="{name}">') :].split("</section>", maxsplit=1)[0]
     return " ".join(re.sub(r"<[^>]+>", " ", found).split())
 
 
-def test_sizes_with_their_place_and_what_tcp_makes_of_it() -> None:
-    said = section("mtu", Measurement(Step("mtu", "mtu"), 0, 1, mtu=MtuResult((HOLE, TOLD), (STALL,))))
-    assert "forward 1400 B 1500 B longer ones vanish without a word hop 1 – hop 2 1460 1460 stalls after 0 B" in said
-    assert "reverse 1492 B 1500 B longer ones are told of by ICMP hop 1, 192.0.2.8 — — —" in said
+def test_the_page_shows_sizes_and_flows_where_they_were_measured() -> None:
+    q = SAMPLES["few"]()
+    page = html.render(replace(q, measurements=MORE))
+    sizes, flows = words(page, "mtu"), words(page, "members")
+    assert "forward 1400 B 1500 B longer ones vanish without a word hop 1 – hop 2 1460 1460 stalls after 0 B" in sizes
+    assert "reverse 1492 B 1500 B longer ones are told of by ICMP hop 1, 192.0.2.8 — — —" in sizes
+    assert "forward 16 16,000 0.425 %" in flows
+    assert "2 of 16 flows lose 3.4 %, the others 0; consistent with 1 of 8 paths." in flows
+    assert "UDP 192.0.2.1 ports 24064, 24065 to 192.0.2.9 port 4863" in flows
+    bare = html.render(replace(q, measurements=()))
+    assert 'id="mtu"' not in bare
+    assert 'id="members"' not in bare
 
 
-def test_flows_that_lose_more_with_their_ports() -> None:
-    result = MembersResult(FORWARD, FLOWS, "192.0.2.1", "192.0.2.9", 4863, 128, 16_000_000)
-    said = section("members", Measurement(Step("members/forward", "members"), 0, 1, members=result))
-    assert "forward 16 16,000 0.425 %" in said
-    assert "2 of 16 flows lose 3.4 %, the others 0; consistent with 1 of 8 paths." in said
-    assert "UDP 192.0.2.1 ports 24064, 24065 to 192.0.2.9 port 4863" in said
-
-
-def test_a_run_without_them_has_no_such_section() -> None:
-    page = html.render(SAMPLES["lossy"]())
-    assert 'id="mtu"' not in page
-    assert 'id="members"' not in page
+def test_the_sheet_has_a_row_for_each_number() -> None:
+    q = SAMPLES["lossy"]()
+    found = {(fact.metric, fact.statistic, fact.direction): fact for fact in facts(replace(q, measurements=MORE))}
+    assert found["path_mtu", "black hole", FORWARD].value == 1400
+    assert "hop 1 – hop 2" in found["path_mtu", "black hole", FORWARD].because
+    assert found["path_mtu", "told", REVERSE].value == 1492
+    assert found["tcp_mss", "told", FORWARD].value == 1460
+    assert found["members", "loss, share", FORWARD].value == 2 / 16
+    assert "ports 24064, 24065" in found["members", "loss, share", FORWARD].because
+    assert found["members", "loss", FORWARD].value == 0.034
