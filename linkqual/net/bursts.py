@@ -9,6 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.errors import HostError
 from linkqual.net.bursts_ends import BurstConfig
 from linkqual.net.process import ANSWER, REPORT, ChildProcess, Json
 from linkqual.session.bursts import SENT, Shape, arrived
@@ -59,8 +60,12 @@ class BurstEnd:
 
     def _ask(self, what: str, kind: bytes) -> Json:
         self._process.tell({"do": what})
-        answer = self._process.expect(
-            kind, ANSWER_S, chunk=lambda rows: self._new.append(np.frombuffer(rows, self._dtype))
-        )
+        try:
+            answer = self._process.expect(
+                kind, ANSWER_S, chunk=lambda rows: self._new.append(np.frombuffer(rows, self._dtype))
+            )
+        except HostError:  # a late answer must not pass for that of the next question
+            self.close()
+            raise
         told: Json = json.loads(answer)
         return told

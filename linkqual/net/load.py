@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linkqual.errors import HostError
 from linkqual.net.load_ends import LoadConfig
 from linkqual.net.process import ANSWER, BITMAP, REPORT, ChildProcess, Json
 from linkqual.session.load_phase import Phase
@@ -71,8 +72,7 @@ class LoadEnd:
 
     def arrivals(self, first: int, count: int) -> npt.NDArray[np.void]:
         """Rows of `wire.load.ARRIVAL` in the order packets came, of a phase that asked for them."""
-        self._process.tell({"do": "arrivals", "first": first, "count": count})
-        return np.frombuffer(bytes(self._process.expect(BITMAP)), ARRIVAL)
+        return np.frombuffer(bytes(self._answer(BITMAP, {"do": "arrivals", "first": first, "count": count})), ARRIVAL)
 
     def stop(self) -> Json:
         """End it: what its sockets dropped since they were opened. Idempotent."""
@@ -89,9 +89,16 @@ class LoadEnd:
         self._process.close()
 
     def _ask(self, what: str, **more: Any) -> Json:
-        self._process.tell({"do": what, **more})
-        answer: Json = json.loads(self._process.expect(ANSWER))
+        answer: Json = json.loads(self._answer(ANSWER, {"do": what, **more}))
         return answer
+
+    def _answer(self, kind: bytes, asked: Json) -> bytearray:
+        self._process.tell(asked)
+        try:
+            return self._process.expect(kind)
+        except HostError:  # a late answer must not pass for that of the next question
+            self._process.close()
+            raise
 
     def __enter__(self) -> LoadEnd:
         return self

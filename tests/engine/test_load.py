@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkqual.errors import UsageError, WireError
+from linkqual.errors import HostError, UsageError, WireError
 from linkqual.model import Direction
+from linkqual.net.load import LoadEnd
 from linkqual.session import load_result
 from linkqual.session.load_caps import Caps, expected_ns
 from linkqual.session.load_count import MOST_BINS, Bins, LoadCounter
@@ -278,3 +279,28 @@ def test_when_an_end_is_gone_only_what_is_known_is_counted() -> None:
 def test_a_phase_survives_json() -> None:
     phase = Phase("x", 5, packets=9, sizes=((64, 1), (1500, 2)), jitter=0.5, arrivals=True)
     assert Phase.of(asdict(phase) | {"sizes": [[64, 1], [1500, 2]], "more": 1}) == phase
+
+
+class _Mute:
+    """A process that takes what it is told and never answers."""
+
+    role, closed = "load-sender", False
+    ready: ClassVar[dict[str, Any]] = {"ports": [1], "address": "", "buffer": 1}
+
+    def tell(self, _message: object) -> None:
+        pass
+
+    def expect(self, *_kind: object, **_more: object) -> bytearray:
+        raise HostError("does not answer")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_process_that_does_not_answer_is_asked_no_more() -> None:
+    """Its late answer would pass for that of the next question."""
+    for ask in (lambda end: end.look(), lambda end: end.arrivals(0, 1)):
+        mute = _Mute()
+        with pytest.raises(HostError):
+            ask(LoadEnd(mute))  # type: ignore[arg-type]
+        assert mute.closed
