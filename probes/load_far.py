@@ -30,8 +30,13 @@ class FarLoad:
 
     def begin(self, number: int, phase: Phase, window_bytes: int = 0) -> None:
         """See LoadEnd."""
+        expiring = phase.expire_at or phase.climbing  # older agents know nothing of it
+        more = (
+            {"expire_at": phase.expire_at, "marker_in": phase.marker_in, "climbing": phase.climbing} if expiring else {}
+        )
         self._call(
             "begin",
+            **more,
             number=number,
             rate_bps=phase.rate_bps,
             duration_ns=phase.duration_ns,

@@ -37,6 +37,7 @@ Arrivals = npt.NDArray[np.void]
 _LOOK_S = 0.05  # between two looks at what runs
 _SILENCE_NS = 1_000_000_000  # without a word or a packet, the far end is asked
 _QUIET_NS, _QUIET_TRIPS = 200_000_000, 4  # stragglers: so much silence, or so many round trips of it, ends a phase
+_SOON_NS = 70_000_000
 _MOST_QUIET_NS, _HURRY_NS = 5 * NS_PER_S, NS_PER_S  # at most; once interrupted
 _OVERTIME_NS = 300_000_000  # after which a phase that should be over is asked for
 _NO_AGENT = PeerError("a UDP load needs our agent at the far end", "start `linkqual agent` there", "no-agent")
@@ -122,7 +123,8 @@ class Loading:
             return self._broken(phase, fault)
         try:
             sent = self._sender.result()
-            got = self._stragglers(int(sent["sent"]), max(_QUIET_NS, _QUIET_TRIPS * trip_ns), hurry=fault is not None)
+            least_ns = _SOON_NS if phase.expire_at or phase.climbing else _QUIET_NS  # most never arrive
+            got = self._stragglers(int(sent["sent"]), max(least_ns, _QUIET_TRIPS * trip_ns), hurry=fault is not None)
             arrivals = self._arrivals(int(got["arrivals"])) if phase.arrivals else None
         except PeerError as error:
             return self._broken(phase, fault_of(error))

@@ -9,6 +9,7 @@ import numpy as np
 from linkqual.net.load_ends import Ends
 from linkqual.net.messages import Longs, MessageBlock
 from linkqual.session.load_phase import Phase
+from linkqual.session.prefix_train import ttls
 from linkqual.units import NS_PER_S
 from linkqual.wire import load
 
@@ -32,7 +33,9 @@ class Rows:
         count = _TRAINS if self.train > 1 else _ROWS
         self.room = count * self.train
         self._number = load.phase_octet(number)
-        self._block = MessageBlock(count, self._octets * self.train, named=ends.far, control=False)
+        self._expiring = phase if phase.expire_at or phase.climbing else None
+        self._ip_version = ends.ip_version
+        self._block = MessageBlock(count, self._octets * self.train, named=ends.far, control=self._expiring is not None)
         self._block.payload[:] = np.tile(load.template(token, self._octets), self.train)
         self._block.sizes[:] = self._octets * self.train
         self._heads = load.heads(self._block.payload, 0, count, self.train, self._octets)
@@ -54,6 +57,8 @@ class Rows:
         elif self.train > 1:
             self._block.sizes[:rows] = self._octets * self.train
             self._block.sizes[rows - 1] = self._octets * (count - (rows - 1) * self.train)
+        if self._expiring is not None:
+            self._block.expire(ttls(self._expiring, first, rows), self._ip_version)
         if name is not None and name != self._named:
             self._block.names[:, : len(name)] = np.frombuffer(name, np.uint8)
             self._block.name_lengths[:] = len(name)
@@ -67,7 +72,7 @@ class Rows:
 
 def _train(phase: Phase, octets: int) -> int:
     """Packets of a train: short enough not to be a burst at the phase's rate; 1: single packets."""
-    if phase.segmented or len(phase.sizes) > 1:
+    if phase.segmented or len(phase.sizes) > 1 or phase.expire_at or phase.climbing:
         return 1
     most = min(_TRAIN_PACKETS, _TRAIN_BYTES // octets)
     if phase.rate_bps:

@@ -41,6 +41,7 @@ CONTROL_BYTES = 192
 MESSAGE_BYTES = 64
 _MSG_TRUNC = 0x20
 SCM_TS_OPT_ID = 81
+_SET_TTL = {4: (int(socket.IPPROTO_IP), 2), 6: (int(socket.IPPROTO_IPV6), 52)}  # IP_TTL, IPV6_HOPLIMIT
 _ID_MESSAGE_LENGTH, _ID_MESSAGE_SPACE, _ID_HEAD = 20, 24, socket.SOL_SOCKET | SCM_TS_OPT_ID << 32
 
 _MMSGHDR = np.dtype(
@@ -141,6 +142,14 @@ class MessageBlock:
     def without_numbers(self, first: int, stop: int) -> None:
         """Messages [first, stop) carry no control data: the kernel counts."""
         self.control_lengths[first:stop] = 0
+        self._prepared = False
+
+    def expire(self, ttls: Longs, ip_version: int) -> None:
+        """The first messages leave with these TTLs or Hop Limits; 0: the socket's own."""
+        level, kind = _SET_TTL[ip_version]
+        self.longs[: len(ttls), 0], self.longs[: len(ttls), 1] = _ID_MESSAGE_LENGTH, level | kind << 32
+        self.longs[: len(ttls), 2] = ttls
+        self.control_lengths[: len(ttls)] = np.where(ttls > 0, _ID_MESSAGE_SPACE, 0)
         self._prepared = False
 
     def send(self, descriptor: int, first: int, stop: int) -> tuple[int, int]:

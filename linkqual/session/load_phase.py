@@ -11,6 +11,7 @@ from linkqual.units import NS_PER_S
 
 SHORTEST, LONGEST = 46, 9216  # bytes of an IPv4 packet: what a 64-octet Ethernet frame holds; a jumbo frame
 MOST_FLOWS = 256
+MOST_TTL = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class Phase:
     arrivals: bool = False  # hand over every arrival, packet by packet
     jitter: float = 0.0  # each departure is moved by up to this share of the gap
     interval_ns: int = NS_PER_S  # of the counts an interval
+    expire_at: int = 0  # TTL of the load of a prefix train (`session.prefix_train`); 0: every packet goes all the way
+    marker_in: int = 1  # one of so many of its packets goes all the way
+    climbing: bool = False  # TTL 1, 1, 1, 2, 2, 2, ...: the first to arrive tells how many links the way has
 
     def __post_init__(self) -> None:
         """Refuse what cannot be sent."""
@@ -39,6 +43,10 @@ class Phase:
             raise UsageError(f"load phase {self.name!r} has no end", "give it a duration or a number of packets")
         if self.rate_bps < 0 or self.rest_ns < 0 or self.interval_ns <= 0 or not 0 <= self.jitter <= 1:
             raise UsageError(f"load phase {self.name!r} has a negative rate, rest or jitter", "give 0 or more")
+        if not 0 <= self.expire_at <= MOST_TTL or self.marker_in < 1:
+            raise UsageError(
+                f"load phase {self.name!r} expires at no possible router", f"give a TTL of up to {MOST_TTL}"
+            )
         if not self.sizes or any(not SHORTEST <= size <= LONGEST or weight < 1 for size, weight in self.sizes):
             raise UsageError(
                 f"load phase {self.name!r}: a packet has {SHORTEST} to {LONGEST} bytes and a weight of at least 1",

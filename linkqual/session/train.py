@@ -30,12 +30,15 @@ OUTLAST_NS = NS_PER_S // 2
 DEEP_BYTES = 4_000_000  # of a search train at least: at twice the rate half of it empties the deepest buckets in use
 DEEPEST_NS = NS_PER_S // 4  # queues that are looked for
 JITTER = 0.45  # of the gap: an even pace would keep step with a policer
+LONG_NS = 7 * NS_PER_S // 5  # that a train takes at most for `outlast_bytes`
+ENOUGH = 0.85  # of what `outlast_bytes` asks for, where the rate turned out another than planned with
 TRAINS, MOST_TRAINS = 3, 6
 SHORT = 1.2  # times as long a train would make it worth another
 TRIES, LONG_TRIES = 6, 2  # trains that count for nothing, in all; before long ones are given up
 PRESSED = 2.0
 PACE = 0.9  # of the rate asked: less, and a train that shows nothing clear is the host's
 _REFILLED = 1.25  # times as long as the bucket found would take
+_UNSEEN_BYTES = 1_000_000
 _TAIL_NS = NS_PER_S // 20  # at least, behind bucket and queue
 _IDLE_PACKETS, _IDLE_GAP_NS = 40, 3_000_000
 _IDLE_SHARE = 8  # at most this part of the contract
@@ -51,6 +54,7 @@ class Bounds:
     contracted_bps: float = 0.0  # 0: not known
     packet_bytes: int = 1500  # of an IP packet
     overhead_bytes: int = 38  # counted with each
+    outlast_bytes: int = 0  # that one train shall carry above the rate, in LONG_NS at most; 0: those of OUTLAST_NS
 
     @property
     def each(self) -> int:
@@ -90,6 +94,26 @@ class Trains:
 
     def __post_init__(self) -> None:
         self._asked = self.bounds.fastest_bps
+
+    @property
+    def searching(self) -> bool:
+        """Whether the rate is still to be found, or to be outlasted; afterwards trains only repeat it."""
+        return not self.ended and self._stage in ("search", "long")
+
+    @property
+    def rate_bps(self) -> float:
+        """Found so far; 0: none."""
+        return self._rate
+
+    @property
+    def spent_bytes(self) -> int:
+        """Of IP packets."""
+        return self._spent
+
+    def refute(self, rate_bps: float) -> None:
+        """Something slower was seen by other means: the rate counts no more, trains have to outlast this one."""
+        self._stage, self._rate, self._stretch = "long", rate_bps, GROWTH * self._stretch
+        self.outlasted, self.ended = False, ""
 
     # ---- asking
 
@@ -140,7 +164,7 @@ class Trains:
             spared = left - (TRAINS - 1) * enough - TRAINS * _IDLE_PACKETS
             longest = self._outlasting(asked)
             if len(self._known()) < TRAINS - 1:  # perhaps of a wider choke point: look again before much is sent
-                longest = min(longest, DEEP_BYTES // self.bounds.each)
+                longest = min(longest, max(DEEP_BYTES, 2 * self.bounds.outlast_bytes) // self.bounds.each)
             enough = max(enough, min(longest, int(spared)))
         return asked, max(SHORTEST, enough)
 
@@ -179,15 +203,22 @@ class Trains:
         """Packets that show the rate for OUTLAST_NS: fewer are sent where a queue hands them on later."""
         dropping = any(train.buffer_ns is not None for train in self._known())
         bucket = max((train.bucket_bytes or 0.0 for train in self._known()), default=0.0)
-        seconds = OUTLAST_NS / NS_PER_S * (1.1 if dropping else 1.25 * self._rate / asked)
+        seconds = self._outlast_ns() / NS_PER_S * (1.1 if dropping else 1.25 * self._rate / asked)
         return math.ceil((bucket * asked / (asked - self._rate) + seconds * asked / 8) / self.bounds.each)
+
+    def _outlast_ns(self) -> int:
+        """For how long a train must be above the rate."""
+        deep = round(self.bounds.outlast_bytes * 8 * NS_PER_S / self._rate)
+        return max(OUTLAST_NS, min(deep, LONG_NS))
 
     def _wait_ns(self) -> int:
         """Until the bucket is full and the queue empty again."""
         if not self.taken or not self._rate:
             return _REST_NS if self.taken else 0
-        bucket = max((train.bucket_bytes or 0.0 for train in self.taken), default=0.0)
-        return _REST_NS + round(_REFILLED * bucket * 8 * NS_PER_S / self._rate)
+        bucket = _REFILLED * max((train.bucket_bytes or 0.0 for train in self.taken), default=0.0)
+        if self.bounds.outlast_bytes:  # a bucket before another limit may have been emptied unseen
+            bucket = max(bucket, min(self.taken[-1].packets * self.bounds.each, _UNSEEN_BYTES))
+        return _REST_NS + round(bucket * 8 * NS_PER_S / self._rate)
 
     # ---- taking
 
@@ -253,7 +284,8 @@ class Trains:
         self._rate = train.rate_bps
         if train.steady_ns >= OUTLAST_NS:
             self.outlasted = True
-        if self._stage == "long" and (self.outlasted or self._planned()[1] < SHORT * train.packets):
+        long_enough = train.steady_ns >= max(OUTLAST_NS, ENOUGH * self._outlast_ns())
+        if self._stage == "long" and (long_enough or self._planned()[1] < SHORT * train.packets):
             self._stage = "again"
         good = alike(self._good(), self.bounds.each)
         if train.purpose == "again" and (settled(good, self.bounds.each, DEEPEST_NS) or len(good) >= MOST_TRAINS):

@@ -1,0 +1,124 @@
+"""What a search for the narrowest hop says in the end: which link, how fast, how sure and why. Floor 2, pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+
+from linkqual.model import Direction, LinkSeen, NarrowResult
+from linkqual.session.narrow import NEAR, Narrow
+from linkqual.session.train_result import agreeing
+from linkqual.units import format_rate
+
+DROP = 0.02  # by which a link must be slower than those before it to count as one of its own
+CLOSE, APART = 0.02, 0.1  # of the rate: by which a prefix as slow as the way differs in a sure case, in a doubtful one
+QUEUED_NS = 3_000_000
+_ENDED = {
+    "no-way": "no packets of ours reach the far end, so nothing was measured",
+    "short": "the trains showed no steady limit",
+    "void": "the hosts held the trains up, or dropped of them",
+    "bytes": "the bytes allowed were spent before a limit was seen for certain",
+    "disagree": "the rate changed from train to train",
+    "interrupted": "it was ended before a limit was seen for certain",
+    "slow": "the sending host is hardly faster than the line, so which link is narrow was not looked for",
+}
+
+
+def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bool = False) -> NarrowResult:
+    """Everything known when the search ended, also when it was ended half-way."""
+    bounds, trains = search.bounds, search.trains
+    found = NarrowResult(
+        direction,
+        search.links,
+        outlasted=trains.outlasted,
+        seen=tuple(search.seen().values()),
+        expired=tuple(search.expired.get(router, 0) for router in range(1, search.links)),
+        sent_bytes=search.sent_bytes,
+        counts=counts,
+        packet_bytes=bounds.packet_bytes,
+        overhead_bytes=bounds.overhead_bytes,
+    )
+    ended = "interrupted" if interrupted and not search.ended else search.ended
+    if ended == "none":
+        least = max(min(train.rate_bps or 0.0, train.offered_bps) for train in trains.taken)
+        because = f"nothing slower than {format_rate(round(least))} was met: the sender was the limit"
+        return replace(found, kind="none", at_least_bps=least, because=because, confidence="high")
+    good = agreeing(trains.taken, search.rate_bps) if search.rate_bps else []
+    if not good:
+        return replace(found, because=_ENDED.get(ended, "the trains did not agree"))
+    rates = [train.rate_bps or 0.0 for train in good]
+    best = max(good, key=lambda train: train.steady_ns).rate_bps or 0.0
+    kind = "policer" if search.policed else "shaper"
+    buffers = [train.buffer_ns for train in good if train.buffer_ns is not None]
+    buckets = [train.bucket_bytes or 0.0 for train in good]
+    found = replace(
+        found,
+        kind=kind,
+        rate_bps=(best, min(rates), max(rates)),
+        trains=len(good),
+        bucket_bytes=max(good, key=lambda train: train.steady_ns).bucket_bytes if buckets else None,
+        buffer_ns=median(buffers) if buffers and kind == "shaper" else None,
+    )
+    named = _named(search)
+    if not named:
+        return replace(found, confidence="low", because=_ENDED.get(ended, "too few routers were looked at"))
+    near = _near(found.seen, best, named)
+    confidence, because = _confidence(found, named)
+    if confidence == "high" and 1 < named == search.links and not search.drained(named - 1):
+        confidence, because = "medium", f"{because}; a bucket on the way to router {named - 1} may still have been full"
+    return replace(found, named=named, narrow=near, confidence=confidence, because=because)
+
+
+def _named(search: Narrow) -> int:
+    """The first prefix as slow as the whole way ends with it; 0: its neighbours were not looked at.
+
+    Behind it a prefix may seem faster: in a longer queue the bucket of the narrower link had not run empty yet. None can seem slower than it is.
+    """
+    seen = search.seen()
+    high = min((router for router, one in seen.items() if one.narrow), default=search.links)
+    return high if high == 1 or high - 1 in seen else 0
+
+
+def _near(seen: tuple[LinkSeen, ...], rate: float, named: int) -> tuple[int, ...]:
+    """Links within NEAR of the narrowest that are slower than all before them."""
+    found, before = [], float("inf")
+    for one in seen:
+        if one.number < named and one.rate_bps is not None and one.rate_bps < (1 + NEAR) * rate:
+            if one.rate_bps < (1 - DROP) * before:
+                found.append(one.number)
+            before = min(before, one.rate_bps)
+    return (*found, named)
+
+
+def _confidence(found: NarrowResult, named: int) -> tuple[str, str]:
+    assert found.rate_bps is not None
+    rate = found.rate_bps[0]
+    hits = [one for one in found.seen if one.number >= named and one.narrow]
+    off = max((abs((one.rate_bps or rate) / rate - 1) for one in hits if not one.error), default=0.0)
+    carried = [one.rate_bps or one.offered_bps for one in found.seen]
+    if not found.outlasted:
+        low = "no train stayed above the rate long enough, so a deeper bucket may hide a slower link"
+    elif off > APART:
+        low = f"load that crossed the narrow link came through at rates {off:.0%} apart"
+    elif any(later > (1 + APART) * earlier for earlier, later in pairwise(carried) if earlier < (1 + NEAR) * rate):
+        low = "a longer part of the way carried more than a shorter one: other load, or a bucket not yet empty"
+    else:
+        return _sure(found, named, hits, off)
+    return "low", low
+
+
+def _sure(found: NarrowResult, named: int, hits: list[LinkSeen], off: float) -> tuple[str, str]:
+    """Medium or high."""
+    if found.kind == "policer":
+        return "medium", "packets are dropped without waiting, so the place is counted from losses"
+    if any(one.rise_ns <= QUEUED_NS for one in hits):
+        return "medium", "load that crossed the narrow link hardly waited"
+    if off > CLOSE:
+        return "medium", f"load that crossed the narrow link came through at rates {off:.1%} apart"
+    before = [str(one.number) for one in found.seen if one.number < named]
+    faster = f"load that expired on router {', '.join(before)} was faster" if before else ""
+    if not hits:
+        return "high", f"{faster}; only what crossed the last link was held up"
+    held = f"load that crossed link {named} waited and came through at this rate"
+    return "high", "; ".join(filter(None, [held, faster]))

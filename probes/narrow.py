@@ -1,0 +1,80 @@
+"""The narrowest hop of one direction, by load that expires hop by hop. Floor 4."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from linkqual.errors import LinkqualError
+from linkqual.model import Conditions, Fault, Measurement, Step
+from linkqual.probes import loading
+from linkqual.probes.bench import Bench, Progress, fault_of, rest
+from linkqual.probes.loading import Loading
+from linkqual.session.narrow import Narrow
+from linkqual.session.narrow_result import result
+from linkqual.session.train import Bounds
+from linkqual.stats.throughput import OVERHEAD_BYTES
+
+_HALF = 0.5  # of the time: as long as a load lasts, so long is the silence
+
+
+def measure(step: Step, bench: Bench) -> Measurement:
+    """Train after train until the narrowest link is known. What was found is kept when a fault ends it."""
+    started_ns, clock = time.time_ns(), time.monotonic_ns()
+    params = step.params
+    bounds = Bounds(
+        most_bytes=params["bytes"],
+        contracted_bps=params["contracted_bps"],
+        packet_bytes=params["packet_bytes"],
+        overhead_bytes=OVERHEAD_BYTES[params["counts"]],
+        **({"fastest_bps": params["fastest_bps"]} if params["fastest_bps"] else {}),
+    )
+    search = Narrow(bounds)
+    conditions, fault = Conditions(), None
+    try:
+        with loading.opened(
+            bench,
+            step.direction,
+            longest=bounds.packet_bytes,
+            max_rate_bps=params["max_rate_bps"],
+            max_bytes=bounds.most_bytes,
+        ) as load:
+            fault = _run(search, load, bench, params.get("duty", 1.0))
+        conditions = Conditions(load.near, load.far, same_clock=bench.one_clock)
+    except LinkqualError as error:
+        fault = fault_of(error)
+    found = None
+    if search.links:
+        found = result(step.direction, search, counts=params["counts"], interrupted=fault is not None)
+    elif fault is None:
+        fault = Fault(
+            "unreachable", "none of the packets of a trace by TTL arrived", "see whether the stamp step got through"
+        )
+    return Measurement(step, started_ns, time.monotonic_ns() - clock, narrow=found, conditions=conditions, fault=fault)
+
+
+def _run(search: Narrow, load: Loading, bench: Bench, duty: float) -> Fault | None:
+    done = 0
+    while ask := search.next():
+        where = f" to router {ask.train.expire_at}" if ask.train.expire_at else ""
+        bench.progress(Progress("narrowest hop", done, unit="trains", text=ask.train.name + where))
+        if not rest(bench, ask.wait_ns, _HALF):
+            return _ended(bench)
+        loaded = load.run(ask.train)
+        if loaded.fault:
+            return loaded.fault
+        came = loaded.arrivals
+        assert came is not None
+        numbers, departed, arrived = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
+        search.took(loaded.count.sent, numbers, departed, arrived, loaded.count.host_lost)
+        done += 1
+        if not rest(bench, loaded.count.sent_ns, duty):
+            return _ended(bench)
+    return None
+
+
+def _ended(bench: Bench) -> Fault:
+    if bench.interrupted():
+        return Fault("interrupted", "the search for the narrowest hop was interrupted; what was found is kept")
+    return Fault("peer-lost", "the far end was lost between two trains", "see whether the line is up and run again")

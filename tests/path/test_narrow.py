@@ -1,0 +1,224 @@
+"""The search for the narrowest hop over chains in memory (benchmarks/narrow_chain.py makes them): the right link and rate, or honestly less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linkqual.bottleneck import Rate
+from linkqual.errors import UsageError
+from linkqual.model import Direction, NarrowResult
+from linkqual.session import prefix_train
+from linkqual.session.load_phase import Phase
+from linkqual.session.narrow import Narrow
+from linkqual.session.narrow_result import result
+from linkqual.session.train import Bounds
+from linkqual.stats.arrival_curve import Idle
+
+MBIT = 1_000_000
+BOUNDS = Bounds(60_000_000, packet_bytes=1500, overhead_bytes=18)
+
+
+@pytest.fixture
+def chains(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import narrow_chain
+
+    return narrow_chain
+
+
+def shaper(mbit: float, bucket: int = 16_000, queue_ms: float = 50) -> Rate:
+    return Rate(round(mbit * MBIT), False, bucket, round(mbit * MBIT * queue_ms / 8000), "l2")
+
+
+def test_random_chains(chains: Any) -> None:
+    errors, named = [], 0
+    for seed in range(1, 21):
+        rates = chains.random_rates(seed)
+        found, _ = chains.measure(chains.MemoryChain(rates, seed, stalls=0.5), BOUNDS)
+        named += chains.right(rates, found)
+        assert found.sent_bytes <= BOUNDS.most_bytes
+        errors.append(abs(found.rate_bps[0] / min(rate.bps for rate in rates) - 1))
+    assert named >= 19  # one in sixty: a deep bucket behind a wider link, not yet empty when its prefix ended
+    assert np.median(errors) < 0.001
+    assert sum(error > 0.01 for error in errors) <= 2  # a deep bucket hidden by a link hardly wider
+
+
+def test_random_policers(chains: Any) -> None:
+    named = 0
+    for seed in range(1, 21):
+        rates = chains.random_rates(seed, True)
+        found, _ = chains.measure(chains.MemoryChain(rates, seed), BOUNDS)
+        named += chains.right(rates, found)
+    assert named >= 19
+
+
+def test_a_deep_bucket_behind_a_wider_link_is_outlasted(chains: Any) -> None:
+    """Two short trains would agree on the 100 of link 1: that is where a method without a least duration ends, at five times the rate."""
+    found, search = chains.measure(chains.MemoryChain((shaper(100), shaper(150), shaper(20, 1_000_000))), BOUNDS)
+    assert found.named == 3
+    assert found.rate_bps[0] == pytest.approx(20 * MBIT, rel=0.001)
+    assert found.outlasted
+    assert found.confidence == "high"
+    assert found.bucket_bytes == pytest.approx(1_000_000, rel=0.05)
+    assert search.trains.taken[-1].steady_ns >= 500_000_000
+
+
+def test_each_link_before_the_narrowest_has_its_capacity(chains: Any) -> None:
+    rates = (shaper(90), shaper(200), shaper(70), shaper(60), shaper(300))
+    found, _ = chains.measure(chains.MemoryChain(rates), BOUNDS, 10**10)
+    seen = {one.number: one for one in found.seen}
+    assert [round((seen[number].rate_bps or 0) / MBIT) for number in (1, 2, 3, 4)] == [90, 90, 70, 60]
+    assert [seen[number].narrow for number in (1, 2, 3, 4)] == [False, False, False, True]
+    assert (found.named, found.narrow, found.kind) == (4, (4,), "shaper")
+    assert len(found.expired) == 4
+    assert min(found.expired) > 100
+
+
+def test_links_nearly_as_narrow_are_all_named(chains: Any) -> None:
+    found, _ = chains.measure(chains.MemoryChain((shaper(200), shaper(66), shaper(200), shaper(60))), BOUNDS)
+    assert (found.named, found.narrow) == (4, (2, 4))
+
+
+def test_the_first_of_equal_links_is_named(chains: Any) -> None:
+    found, _ = chains.measure(chains.MemoryChain((shaper(200), shaper(60), shaper(200), shaper(60))), BOUNDS)
+    assert (found.named, found.narrow) == (2, (2,))
+
+
+def test_a_policer_is_counted_from_losses_and_never_sure(chains: Any) -> None:
+    policer = Rate(50 * MBIT, True, 125_000, 0, "l2")
+    found, _ = chains.measure(chains.MemoryChain((shaper(200), policer, shaper(200))), BOUNDS)
+    assert (found.named, found.kind, found.confidence, found.buffer_ns) == (2, "policer", "medium", None)
+    assert found.rate_bps[0] == pytest.approx(50 * MBIT, rel=0.001)
+
+
+def test_a_sender_that_is_the_limit_says_so(chains: Any) -> None:
+    found, _ = chains.measure(chains.MemoryChain((shaper(400), shaper(400)), fastest_bps=100e6), BOUNDS)
+    assert (found.kind, found.named, found.rate_bps) == ("none", 0, None)
+    assert found.at_least_bps == pytest.approx(100 * MBIT * 1518 / 1500, rel=0.01)
+    assert "the sender was the limit" in found.because
+
+
+def test_too_few_bytes_name_no_link(chains: Any) -> None:
+    bounds = Bounds(2_000_000, packet_bytes=1500, overhead_bytes=18)
+    found, _ = chains.measure(chains.MemoryChain((shaper(200), shaper(60, 400_000), shaper(200))), bounds)
+    assert found.sent_bytes <= 2_000_000
+    assert found.confidence in ("", "low")
+    assert not found.outlasted
+
+
+def test_nothing_that_arrives_ends_the_search() -> None:
+    search = Narrow(BOUNDS)
+    assert search.next() is not None
+    none = np.empty(0, np.int64)
+    search.took(96, none, none, none)
+    assert search.next() is None
+    found = result(Direction.FORWARD, search, counts="l2")
+    assert (found.kind, found.links, found.because) == (
+        "unknown",
+        0,
+        "no packets of ours reach the far end, so nothing was measured",
+    )
+
+
+def climbed(links: int) -> Narrow:
+    """A search that knows how many links there are."""
+    search = Narrow(BOUNDS)
+    ask = search.next()
+    assert ask is not None
+    numbers = np.arange((links - 1) * prefix_train.EACH_TTL, ask.train.packets)
+    search.took(ask.train.packets, numbers, numbers * 2_000_000, numbers * 2_000_000 + 1_000_000)
+    return search
+
+
+@pytest.mark.parametrize("links", [1, 2, 7, 31])
+def test_the_first_ttl_that_arrives_counts_the_links(links: int) -> None:
+    search = climbed(links)
+    assert search.links == links
+    assert sorted(search.expired) == list(range(1, links))
+
+
+def test_a_slower_prefix_refutes_the_rate(chains: Any) -> None:
+    chain = chains.MemoryChain((shaper(100), shaper(60)))
+    search = Narrow(BOUNDS)
+    while (ask := search.next()) and not ask.train.expire_at:
+        search.took(ask.train.packets, *chain.run(ask.train))
+    assert ask is not None
+    assert search.rate_bps == pytest.approx(60 * MBIT, rel=0.001)
+    markers = np.flatnonzero(~prefix_train.expiring(ask.train, 0, ask.train.packets))
+    gap = 1518 * 8 * 1000 / 40  # ns at 40 Mbit/s: slower than the whole way
+    assert search.base is not None
+    came = (markers * gap).astype(np.int64) + search.base.delay_ns
+    search.took(ask.train.packets, markers, markers * int(gap / 3), came)
+    assert search.refuted == 1
+    assert search.rate_bps == pytest.approx(40 * MBIT, rel=0.01)
+    again = search.next()
+    assert again is not None
+    assert (again.train.expire_at, again.train.name) == (0, "long")
+    assert result(Direction.FORWARD, search, counts="l2", interrupted=True).named == 0
+
+
+def test_an_interrupted_search_says_what_it_knows(chains: Any) -> None:
+    chain = chains.MemoryChain((shaper(200), shaper(60), shaper(200)))
+    search = Narrow(BOUNDS)
+    while (ask := search.next()) and not ask.train.expire_at:
+        search.took(ask.train.packets, *chain.run(ask.train))
+    found = result(Direction.FORWARD, search, counts="l2", interrupted=True)
+    assert found.rate_bps is not None
+    assert (found.named, found.narrow, found.confidence) == (0, (), "low")
+    assert found.because == "it was ended before a limit was seen for certain"
+
+
+# ---- one train
+
+
+def load(router: int = 2, packets: int = 1200) -> Phase:
+    return Phase("prefix", 100 * MBIT, packets=packets, expire_at=router, marker_in=3)
+
+
+def test_markers_are_drawn_by_chance_and_the_first_are_markers() -> None:
+    dies = prefix_train.expiring(load(packets=10_000), 0, 10_000)
+    assert not dies[: prefix_train.FIRST].any()
+    assert dies.mean() == pytest.approx(2 / 3, abs=0.02)
+    parts = [prefix_train.expiring(load(), first, 7) for first in range(0, 9_996, 7)]
+    assert (np.concatenate(parts) == dies[: 7 * 1428]).all()  # however they are asked for
+    assert set(prefix_train.ttls(load(5), 0, 100).tolist()) == {0, 5}
+    assert not prefix_train.ttls(Phase("whole", MBIT, packets=10), 0, 10).any()
+
+
+def test_ttls_climb() -> None:
+    phase = Phase("climb", MBIT, packets=9, climbing=True)
+    assert prefix_train.ttls(phase, 2, 5).tolist() == [1, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("bad", [{"expire_at": 256}, {"expire_at": -1}, {"marker_in": 0}])
+def test_a_phase_that_cannot_be_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(UsageError):
+        Phase("bad", MBIT, packets=1, **bad)  # type: ignore[arg-type]
+
+
+def test_too_few_markers_say_nothing() -> None:
+    numbers = np.arange(0, 30, 3)
+    train = prefix_train.read(load(), 1518, numbers, numbers * 1000, numbers * 1000, Idle(0, 0, 0))
+    assert (train.rate_bps, train.void) == (None, "too few packets arrived")
+
+
+def test_what_the_receiving_host_drops_is_not_the_lines() -> None:
+    markers = np.flatnonzero(~prefix_train.expiring(load(), 0, 1200))
+    train = prefix_train.read(load(), 1518, markers, markers * 1000, markers * 3000, Idle(0, 0, 0), host_lost=20)
+    assert (train.rate_bps, train.void) == (None, "the receiving host itself dropped packets")
+
+
+def test_confidence_falls_when_a_longer_part_carries_more(chains: Any) -> None:
+    """Another's load on the first link while its prefix was measured: its rate is no capacity."""
+    found, search = chains.measure(chains.MemoryChain((shaper(200), shaper(60), shaper(200))), BOUNDS)
+    assert found.confidence == "high"
+    held = search._prefixes[2]
+    search._prefixes[2] = [prefix_train.PrefixTrain(2, 100e6, 300, 0.0, 75e6, span_ns=10**9, rise_ns=10**7)]
+    search._prefixes[1] = held
+    doubted: NarrowResult = result(Direction.FORWARD, search, counts="l2")
+    assert doubted.confidence == "low"
+    assert "a longer part of the way carried more" in doubted.because
