@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from linkqual.plan import PlanOptions
 
 FOREIGN_PPS = 1000
-MAX_SHARE = 0.1  # of the contracted rate: a delay probe that loads the line measures itself
+MAX_SHARE = 0.15  # of the contracted rate: a delay probe that loads the line measures itself
 SETUP_NS = NS_PER_S  # opening a session, handing over its end
 _TRACE_NS, _TRACE_PACKETS = 5 * NS_PER_S, 60  # of a trace that asks each hop once, at most
 _Built = tuple[list[Step], list[str]]
@@ -188,7 +188,7 @@ class Builder:
         )
 
     def _rate(self, rate: int, ip_bytes: float) -> tuple[int, list[str]]:
-        """The packet rate within a tenth of the line and within --max-rate."""
+        """The packet rate within `MAX_SHARE` of the line and within --max-rate."""
         contracted = [
             bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := self.link.contracted_bps(direction))
         ]
@@ -204,7 +204,7 @@ class Builder:
             fitting = max(1, int(min(contracted) * share / (ip_bytes * 8)))
             if fitting < rate:
                 rate = fitting
-                part = "a tenth" if share == MAX_SHARE else f"{format_ratio(share)}, the duty,"
+                part = format_ratio(share) if share == MAX_SHARE else f"{format_ratio(share)}, the duty,"
                 reasons.append(
                     f"stamp sends {format_packet_rate(rate)}, {part} of the contracted {format_rate(min(contracted))}: "
                     "a probe that loads the line measures itself"
