@@ -11,17 +11,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import secrets
 import zlib
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from linkqual.agent.load import GRACE_S
+from linkqual.agent.load import GRACE_S, opening
 from linkqual.agent.load import Session as LoadSession
-from linkqual.errors import HostError, PeerError
+from linkqual.errors import PeerError
 from linkqual.model import Json
 from linkqual.session.bursts import Shape
 from linkqual.units import NS_PER_S
@@ -30,10 +28,8 @@ from linkqual.wire.load import HEADERS
 
 if TYPE_CHECKING:
     from linkqual.net.bursts import BurstEnd
-    from linkqual.net.bursts_ends import BurstConfig
 
 MOST = 4  # of one near end at a time
-_TRIES = 3
 BURST_BYTES = 2**30  # the most one burst may hold: both ends keep a note of every packet of it
 
 
@@ -84,6 +80,7 @@ class Bursts:
         await asyncio.gather(*(self._session.run(one.end.close) for one in ends.values()), return_exceptions=True)
 
     async def _start(self, *, direction: str, **asked: Json) -> dict[str, Json]:
+        from linkqual.net.bursts import BurstEnd
         from linkqual.net.bursts_ends import BurstConfig
 
         if len(self._open) >= MOST:
@@ -100,10 +97,10 @@ class Bursts:
         name = secrets.token_hex(8)
 
         def start() -> None:  # put down at once: the session may be over before anybody awaits this
-            end = _end("burst-sender" if sends else "burst-receiver", config, session.free_port)
+            end = BurstEnd("burst-sender" if sends else "burst-receiver", replace(config, port=session.free_port()))
             self._open[name] = _Open(end, sends, self._size(shape), shape)
 
-        await session.run(start)
+        await opening(session.run, start)
         session.promised[_key(name)] = config.max_packets * self._size(shape)
         end = self._open[name].end
         session.may_run(_key(name), _seconds(shape) + GRACE_S)
@@ -130,16 +127,6 @@ class Bursts:
     async def _told(self, one: _Open, *, last: bool) -> dict[str, Json]:
         found: dict[str, Json] = await self._session.run(one.end.stop if last else one.end.look)
         return found | {"rows": bytes_text(zlib.compress(one.end.rows().tobytes(), 1))}
-
-
-def _end(role: str, config: BurstConfig, free_port: Callable[[], int]) -> BurstEnd:
-    """The process, on a port that is free; somebody else may take one between the look and the bind."""
-    from linkqual.net.bursts import BurstEnd
-
-    for _ in range(_TRIES - 1):
-        with contextlib.suppress(HostError):
-            return BurstEnd(role, replace(config, port=free_port()))
-    return BurstEnd(role, replace(config, port=free_port()))
 
 
 def _key(name: str) -> str:

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import secrets
@@ -71,6 +72,15 @@ class Session:
     log: Callable[[str], None]
 
 
+async def opening(run: Run, start: Callable[[], None]) -> None:
+    """Look for a free port and bind it, in a thread. Again on a HostError: somebody else may take the port between the two."""
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(HostError):
+            await run(start)
+            return
+    await run(start)
+
+
 class Loads:
     """All loads of one near end."""
 
@@ -107,13 +117,7 @@ class Loads:
             end = LoadEnd.start("load-sender" if sends else "load-receiver", replace(config, port=session.free_port()))
             self._open[name] = _Load(end, sends, flows, longest)
 
-        for attempt in range(ATTEMPTS):
-            try:
-                await session.run(start)
-                break
-            except HostError:  # somebody took the port that was free a moment ago
-                if attempt == ATTEMPTS - 1:
-                    raise
+        await opening(session.run, start)
         load = self._of(name)
         session.log(f"UDP load, {direction}, on port {load.end.ports[0]}: {flows} flows")
         return {"session": name, "port": load.end.ports[0], "token": token, "buffer_bytes": load.end.buffer_bytes}

@@ -16,7 +16,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from linkqual.agent.iperf3 import port_is_free
-from linkqual.agent.load import Session
+from linkqual.agent.load import Session, opening
 from linkqual.errors import HostError, PeerError
 from linkqual.model import Direction, Json
 from linkqual.wire import mtu as wire
@@ -59,7 +59,7 @@ class Mtu:
             end.serve()
             self._end = end
 
-        await session.run(start)
+        await opening(session.run, start)
         assert self._end is not None
         session.may_run("mtu", SECONDS)
         return {"port": self._end.port, "token": token.hex()}

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, TypeVar
 from linkqual.agent.bursts import Bursts
 from linkqual.agent.config import AgentConfig
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
-from linkqual.agent.load import Loads
+from linkqual.agent.load import Loads, opening
 from linkqual.agent.load import Session as LoadSession
 from linkqual.agent.mtu import Mtu
 from linkqual.errors import HostError, InputError, PeerError, WireError
@@ -185,14 +185,13 @@ class Session:
         promised = min(self._bytes_left() // 2, most_packets * packet_bytes)  # as many go back
         session, ssid = secrets.token_hex(8), secrets.randbelow(0xFFFF) + 1
         key = secrets.token_hex(KEY_OCTETS) if authenticated else ""
-        port = self._free_reflector_port()
 
         def start() -> None:
             config = ReflectorConfig(
                 bind_address=self.here,
                 peer_address=self.near,
                 ssid=ssid,
-                port=port,
+                port=self._free_reflector_port(),
                 max_pps=caps.max_pps,  # not what was asked: a sender catching up after a stall must not lose packets here
                 max_seconds=math.ceil(seconds),
                 max_packets=most_packets,
@@ -209,10 +208,10 @@ class Session:
             self._reflectors[session] = Reflector.start(config)
             self._promised[f"reflector {session}"] = 2 * promised
 
-        await self._run(start)
+        await opening(self._run, start)
         self._may_run(f"reflector {session}", seconds)
+        port, buffer = self._opened(session).port, self._opened(session).receive_buffer_bytes
         self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
-        buffer = self._opened(session).receive_buffer_bytes
         opened = {"session": session, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
         return opened | {"key": key} if authenticated else opened
 

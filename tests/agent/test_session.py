@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from linkqual.agent.config import AgentConfig, Caps
+from linkqual.agent.session import Session
 from linkqual.errors import PeerError, UsageError
 from linkqual.net.control import Control
 from linkqual.net.trace import trace
@@ -55,6 +56,36 @@ def await_free(port: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> bool:
             return False
         sleep(0.01)
     return True
+
+
+BURSTS = {
+    "direction": "forward", "bursts": 1, "packets": 1, "packet_bytes": 100, "flows": 1, "gap_ns": 1000, "period_ns": 10**6,
+    "quiet_ns": 10**6, "patience_ns": 10**8, "overlap": False, "most_repeats": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("stamp.open", STAMP),
+        ("load.open", {"direction": "forward", "longest": 472}),
+        ("bursts.open", BURSTS),
+        ("mtu.open", {}),
+    ],
+)
+def test_a_port_that_somebody_took_after_it_was_seen_free_is_left_to_him(
+    agent: Any, name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = Session._free_reflector_port
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        seen = iter([other.getsockname()[1]])
+        monkeypatch.setattr(Session, "_free_reflector_port", lambda self: next(seen, None) or free(self))
+        with Control.connect(agent.peer) as control:
+            opened = control.call(name, **arguments)
+            assert next(seen, None) is None
+            assert opened["port"] != other.getsockname()[1]
+            assert taken(opened["port"], socket.SOCK_DGRAM)
 
 
 def test_a_reflector_lives_as_long_as_the_session_says(agent: Any) -> None:

@@ -20,7 +20,7 @@ from linkqual.wire.control import FORGOTTEN, MAX_ARRIVED, bytes_text
 STEP = Step(
     "stamp",
     "stamp",
-    {"rate_pps": 1000, "packet_bytes": 64, "timeout_ns": 200_000_000, "enough": 50, "fixed": True},
+    {"rate_pps": 1000, "packet_bytes": 64, "timeout_ns": 2_000_000_000, "enough": 50, "fixed": True},
     packets=50,
     duration_ns=1_000_000_000,
     expected_ns=1_000_000_000,
