@@ -90,12 +90,14 @@ def _ratio(ratio: tuple[float, float, float]) -> str:
 def _share(group: Group) -> str:
     """ "consistent with 1 of 4 paths (14.1 % to 35.6 % of the flows)"."""
     _, low, high = group.share
-    return f"consistent with 1 of {group.paths} paths ({format_ratio(low)} to {format_ratio(high)} of all flows)"
+    return (
+        f"consistent with {group.bad} of {group.paths} paths ({format_ratio(low)} to {format_ratio(high)} of all flows)"
+    )
 
 
 def _odds(group: Group) -> str:
     return (
-        f"a test over one flow had a chance of {format_ratio(members.missed(group.paths))} to miss it, and {members.flows_needed(group.paths)} "
+        f"a test over one flow had a chance of {format_ratio(members.missed(group.paths, group.bad))} to miss it, and {members.flows_needed(group.paths, group.bad)} "
         f"flows meet it with {words.percent(members.FOUND)}"
     )
 

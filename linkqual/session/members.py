@@ -45,8 +45,13 @@ class Group:
 
     @property
     def paths(self) -> int:
-        """The number of equal paths of which one would carry that share: 4 for 15 of 64 flows."""
-        return max(2, round(1 / self.share[0]))
+        """The number of equal paths of which `bad` carry about that share: 4 for 15 of 64 flows, and for 49."""
+        return max(2, round(1 / max(min(self.share[0], 1 - self.share[0]), 1e-9)))
+
+    @property
+    def bad(self) -> int:
+        """One of `paths`, or all but one."""
+        return 1 if self.share[0] <= 0.5 else self.paths - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +84,14 @@ def read(result: MembersResult) -> Found:
     return Found(tuple(groups), lost / sent if sent else 0.0, _worst(flows), lost, sent)
 
 
-def missed(paths: int) -> float:
-    """Chance that a test over one flow never meets the one bad path of so many."""
-    return 1 - 1 / paths
+def missed(paths: int, bad: int = 1) -> float:
+    """Chance that a test over one flow never meets the bad ones of so many paths."""
+    return 1 - bad / paths
 
 
-def flows_needed(paths: int, found: float = FOUND) -> int:
-    """Flows of which, with that probability, at least one takes the one bad path: 17 of 4 paths, 35 of 8."""
-    return math.ceil(math.log(1 - found) / math.log(1 - 1 / paths))
+def flows_needed(paths: int, bad: int = 1, found: float = FOUND) -> int:
+    """Flows of which, with that probability, at least one takes a bad path: 17 for one of 4, 35 for one of 8."""
+    return math.ceil(math.log(1 - found) / math.log(missed(paths, bad)))
 
 
 def unsettled(result: MembersResult) -> bool:
@@ -221,6 +226,9 @@ def _slow(flows: Sequence[MemberFlow], kind: str, quarters: Sequence[tuple[int |
         rest = [value for at, value in enumerate(values) if at not in chosen]
         if min(slow) - max(rest) < least:
             return None
+    chance = math.comb(len(known), len(chosen)) ** (1 - count)
+    if chance > SURE:  # so few flows lie in any order often enough
+        return None
     excess = [
         _median([values[at] for at in chosen]) - _median([value for at, value in enumerate(values) if at not in chosen])
         for values in table
@@ -230,7 +238,7 @@ def _slow(flows: Sequence[MemberFlow], kind: str, quarters: Sequence[tuple[int |
         ports=tuple(sorted(flows[known[at]].near_port for at in chosen)),
         flows=len(known),
         share=_ratio(len(chosen), len(known)),
-        chance=math.comb(len(known), len(chosen)) ** (1 - count),
+        chance=chance,
         excess_ns=_median(excess),
     )
 

@@ -76,6 +76,7 @@ def test_a_lossy_member_is_found_with_every_one_of_its_flows() -> None:
 def test_what_one_flow_would_have_missed() -> None:
     assert missed(4) == 0.75
     assert [flows_needed(paths) for paths in (2, 4, 8)] == [7, 17, 35]
+    assert (missed(4, 3), flows_needed(4, 3)) == (0.25, 4)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -122,6 +123,33 @@ def test_a_longer_path_shows_by_its_least_delay_and_a_queue_by_its_median() -> N
     queued = read(flows({}, queue={3: 900_000}, rounds=(250,))).groups
     assert [(group.kind, group.ports) for group in queued] == [("queue", on_member(3))]
     assert not read(flows({}, slow={1: 20_000}, rounds=(250,))).groups  # what a host does to single packets
+
+
+def test_most_flows_may_be_on_bad_paths() -> None:
+    """Three of four members are longer: said as that, and not as one of two."""
+    group = read(flows({}, slow={0: 400_000, 1: 400_000, 3: 400_000}, rounds=(250,))).groups[0]
+    assert (len(group.ports), group.bad, group.paths) == (49, 3, 4)
+
+
+def test_what_moves_by_itself_is_no_slow_path() -> None:
+    """An offset must exceed five times what a flow's own quarters differ by; and four flows lie in some order by chance."""
+    steady = flows({}, slow={1: 100_000}, rounds=(250,), count=16)
+    assert read(steady).groups
+    chance = np.random.default_rng(3)
+    restless = replace(
+        steady,
+        flows=tuple(
+            replace(
+                flow,
+                least_ns=tuple(
+                    ns + 40_000 * (at % 2) * int(chance.choice((0, 1))) for at, ns in enumerate(flow.least_ns) if ns
+                ),
+            )
+            for flow in steady.flows
+        ),
+    )
+    assert not [group for group in read(restless).groups if group.kind == "path"]
+    assert not read(flows({}, slow={1: 400_000}, rounds=(250,), count=4, member=lambda flow: flow)).groups
 
 
 def test_a_drifting_clock_is_no_slow_path() -> None:
