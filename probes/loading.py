@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.errors import HostError, LinkqualError, PeerError
+from linkqual.errors import HostError, LinkqualError, PeerError, WireError
 from linkqual.model import Direction, EndConditions, Fault, LoadCount
 from linkqual.net.load import LoadEnd
 from linkqual.net.load_ends import LoadConfig
@@ -126,7 +126,7 @@ class Loading:
             least_ns = _SOON_NS if phase.expire_at or phase.climbing else _QUIET_NS  # most never arrive
             got = self._stragglers(int(sent["sent"]), max(least_ns, _QUIET_TRIPS * trip_ns), hurry=fault is not None)
             arrivals = self._arrivals(int(got["arrivals"])) if phase.arrivals else None
-        except PeerError as error:
+        except (PeerError, WireError) as error:
             return self._broken(phase, fault_of(error))
         count = load_result.together(phase, self.direction, sent, got, "interrupted" if fault else "")
         return Loaded(count, arrivals, fault or self._ended(sent) or self._deaf(count))

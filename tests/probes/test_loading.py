@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linkqual.errors import PeerError
+from linkqual.errors import PeerError, WireError
 from linkqual.model import Direction
 from linkqual.net.load_ends import Ends, LoadConfig
 from linkqual.probes import load_far, loading
@@ -110,6 +110,18 @@ def test_an_interrupt_ends_the_load_with_its_counts_whole(far_end: Any) -> None:
         assert loaded.fault is not None
         assert (loaded.fault.kind, loaded.count.short, loaded.count.lost) == ("interrupted", "interrupted", 0)
         assert loaded.count.sent == loaded.count.received > 0
+
+
+def test_damaged_counts_of_the_far_end_leave_what_is_known_here(far_end: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(_load: load_far.FarLoad) -> dict[str, Any]:
+        raise WireError("the far end's counts are damaged")
+
+    monkeypatch.setattr(load_far.FarLoad, "result", damaged)
+    with loading.opened(far_end.bench(), Direction.REVERSE, longest=500) as load:
+        loaded = load.run(Phase("x", 5_000_000, packets=200, sizes=((500, 1),)))
+    assert loaded.fault is not None
+    assert "damaged" in loaded.fault.message
+    assert 0 < loaded.count.received <= 200
 
 
 def test_the_steps_own_caps_hold(far_end: Any) -> None:
