@@ -133,21 +133,14 @@ def test_most_flows_may_be_on_bad_paths() -> None:
 
 def test_what_moves_by_itself_is_no_slow_path() -> None:
     """An offset must exceed five times what a flow's own quarters differ by; and four flows lie in some order by chance."""
-    steady = flows({}, slow={1: 100_000}, rounds=(250,), count=16)
+    steady = flows({}, slow={1: 160_000}, rounds=(250,), count=16)
     assert read(steady).groups
     chance = np.random.default_rng(3)
-    restless = replace(
-        steady,
-        flows=tuple(
-            replace(
-                flow,
-                least_ns=tuple(
-                    ns + 40_000 * (at % 2) * int(chance.choice((0, 1))) for at, ns in enumerate(flow.least_ns) if ns
-                ),
-            )
-            for flow in steady.flows
-        ),
-    )
+
+    def moved(flow: MemberFlow, most_ns: int) -> MemberFlow:
+        return replace(flow, least_ns=tuple(ns + int(chance.uniform(0, most_ns)) for ns in flow.least_ns if ns))
+
+    restless = replace(steady, flows=tuple(moved(flow, 80_000) for flow in steady.flows))
     assert not [group for group in read(restless).groups if group.kind == "path"]
     assert not read(flows({}, slow={1: 400_000}, rounds=(250,), count=4, member=lambda flow: flow)).groups
 
