@@ -73,6 +73,12 @@ PROBES: dict[str, Probe] = {
             "an agent",
         ),
         Probe(
+            "narrow",
+            "linkqual.probes.narrow",
+            "the narrowest hop, each direction, by load that expires on routers",
+            "an agent, consent",
+        ),
+        Probe(
             "bursts",
             "linkqual.probes.bursts",
             "completion of training bursts, both directions at once",

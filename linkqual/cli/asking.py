@@ -35,6 +35,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "max_rate": (options.MaxRate, None),
     "max_bytes": (options.MaxBytes, None),
     "duty": (options.Duty, None),
+    "allow_expiring_load": (options.ExpiringLoad, False),
     "only": (options.Only, None),
     "skip": (options.Skip, None),
     "as_json": (options.AsJson, False),

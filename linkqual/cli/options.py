@@ -184,6 +184,13 @@ Duty = Annotated[
         show_default=False,
     ),
 ]
+ExpiringLoad = Annotated[
+    bool,
+    typer.Option(
+        "--allow-expiring-load",
+        help="Look for the narrowest hop by load that expires on routers; `linkqual plan` shows how many packets.",
+    ),
+]
 Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Send what the plan says without asking, on a line in service too."),

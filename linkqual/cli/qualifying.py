@@ -65,6 +65,7 @@ class Asked:
     max_rate: str | None = None
     max_bytes: str | None = None
     duty: str | None = None
+    allow_expiring_load: bool = False
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     output: Path | None = None
@@ -120,6 +121,7 @@ def options(asked: Asked, foreign: Foreign | None = None) -> PlanOptions:
         max_rate_bps=_given("--max-rate", asked.max_rate, units.parse_rate_bps),
         max_bytes=_given("--max-bytes", asked.max_bytes, units.parse_size_bytes),
         duty=_given("--duty", asked.duty, read_duty),
+        expiring_load=asked.allow_expiring_load,
         only=asked.only,
         skip=asked.skip,
         ip_version=6 if _is_v6(foreign.host if foreign else _host(asked.peer)) else 4,

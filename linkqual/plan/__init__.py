@@ -13,6 +13,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown; by direction where both are loaded), max_rate_bps (None: no cap), beside_pps (STAMP packets a second beside the load, 0: none) |
 | trains | when ("short": only where a goodput fell short, "always"), bytes (of IP packets, at most), packet_bytes (IP), counts (what rates count), fastest_bps and contracted_bps (as counted; 0: unknown), max_rate_bps (IP layer) |
 | flows | when, flows (source ports in turn, a phase for each number), phase_ns, packet_bytes (IP), rate_bps (IP layer), max_rate_bps |
+| narrow | bytes (of IP packets, at most), packet_bytes (IP), counts, fastest_bps and contracted_bps (as counted; 0: unknown), max_rate_bps (IP layer) |
 | bursts | pattern, count, flows, period_ns (0: from the round trip that is found), assumed_period_ns, quiet_ns, patience_ns, repeats (share of all packets that may be sent again), source (words), and by direction packets, ip_bytes, payload_bytes, pace_bps |
 
 Any step that loads the line may have `duty` (a share of the time: rests between its pulses, `probes.bench.rest`) and `when` ("short": only
@@ -36,10 +37,25 @@ from linkqual.plan.text import as_json, describe, traffic
 from linkqual.profile import agreed
 from linkqual.profile.limits import IDEAL, NONE, parse, resolve
 from linkqual.profile.lint import rank_of
+from linkqual.profile.probe_settings import defaults
 
 WITHOUT_AGENT = ("path", "ping", "stamp")  # what can be measured, if less of it, without an agent at the far end
 # What explains the throughput comes after it; what loads the line in patterns of its own last.
-ORDER = ("path", "mtu", "members", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts", "services", "search")
+ORDER = (
+    "path",
+    "mtu",
+    "members",
+    "marking",
+    "ping",
+    "stamp",
+    "throughput",
+    "trains",
+    "flows",
+    "narrow",
+    "bursts",
+    "services",
+    "search",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,7 @@ class PlanOptions:
     max_bytes: int | None = None  # the whole plan sends no more than this, both directions
     quick: bool = False  # judged loads alone, as short as proves them, looked at once
     duty: float | None = None  # share of the time that loads may last, silence between their pulses; above 0, below 1
+    expiring_load: bool = False  # on routers: the narrowest hop is looked for then, whatever the profile says
     ip_version: int = 4
     reflector: bool = False  # at the far end is no agent, but a reflector of others
     reflector_key: bool = False  # packets to it are signed
@@ -92,13 +109,14 @@ def red_lines(profile: Profile, link: Link) -> tuple[Objective, ...]:
 
 
 def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]]:
+    asked = dict(profile.probes)
+    if options.expiring_load or "narrow" in options.only:  # without consent its builder says what is missing
+        asked.setdefault("narrow", defaults("narrow"))
     for word in (*options.only, *options.skip):
         if word not in ORDER:
             raise UsageError(f"no probe is called {word!r}", f"probes: {', '.join(ORDER)}")
-        if word in options.only and word not in profile.probes:
-            raise UsageError(
-                f"profile {profile.name!r} does not use the probe {word!r}", f"it uses {', '.join(profile.probes)}"
-            )
+        if word in options.only and word not in asked:
+            raise UsageError(f"profile {profile.name!r} does not use the probe {word!r}", f"it uses {', '.join(asked)}")
     if both := set(options.only) & set(options.skip):
         raise UsageError(f"{', '.join(sorted(both))} is both asked for and skipped", "give --only or --skip")
     if options.reflector and (unable := [name for name in options.only if name not in WITHOUT_AGENT]):
@@ -111,13 +129,13 @@ def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]
         )
     chosen = {
         name: settings
-        for name, settings in profile.probes.items()
+        for name, settings in asked.items()
         if name not in options.skip
         and (not options.only or name in options.only)
         and (not options.reflector or name in WITHOUT_AGENT)
     }
     if not chosen:
-        raise UsageError("nothing is left to measure", f"profile {profile.name!r} uses {', '.join(profile.probes)}")
+        raise UsageError("nothing is left to measure", f"profile {profile.name!r} uses {', '.join(asked)}")
     return chosen
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Plan, Step
-from linkqual.plan import bursts, flows, members, search, services, throughput, trains
+from linkqual.plan import bursts, flows, members, narrow, search, services, throughput, trains
 from linkqual.units import NS_PER_S, format_rate, format_ratio, format_size, parse_ratio
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ LOADS = (
     "throughput",
     "trains",
     "flows",
+    "narrow",
     "bursts",
     "services",
     "search",
@@ -234,6 +235,7 @@ _SHORTEN: dict[str, Callable[[Step, int], Step]] = {
     "throughput": throughput.shorten,
     "trains": trains.shorten,
     "flows": flows.shorten,
+    "narrow": narrow.shorten,
     "members": members.shorten,
     "bursts": bursts.shorten,
     "stamp": _shorter_stream,

@@ -194,6 +194,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("bytes", "bytes", _or_word({"auto": 0}, _between(parse_size_bytes, "1 MB", "100 GB")), 0),
         Setting("when", "when", choice("short", "always"), "short"),  # short: only where a goodput falls short
     ),
+    "narrow": (Setting("bytes", "bytes", _or_word({"auto": 0}, _between(parse_size_bytes, "1 MB", "100 GB")), 0),),
     "flows": (
         Setting("flows", "flows", whole(1, MOST_FLOWS), [1, 4, 16, 64], several=True),
         Setting("phase", "phase_ns", _between(parse_duration_ns, "1 s", "1 min"), 3 * NS_PER_S),
@@ -233,10 +234,15 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 }
 
 
+def defaults(probe: str) -> dict[str, Json]:
+    """Settings of a probe that no profile says anything about."""
+    return {setting.name: setting.default for setting in SETTINGS[probe]}
+
+
 def read_probes(section: Section, needed: tuple[str, ...]) -> dict[str, dict[str, Json]]:
     """The probes of a profile with every setting filled in. Without `probes:` those in `needed` run with their defaults."""
     if not section.has("probes"):
-        return {name: {setting.name: setting.default for setting in SETTINGS[name]} for name in needed}
+        return {name: defaults(name) for name in needed}
     inner = section.section("probes")
     if inner is None:
         return {}

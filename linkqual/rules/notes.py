@@ -21,7 +21,7 @@ from linkqual.model import (
     Step,
     Summary,
 )
-from linkqual.rules import asymmetry, bloat, bursts, clocks, crosscheck, hosts, loads, marking, members, mtu
+from linkqual.rules import asymmetry, bloat, bursts, clocks, crosscheck, hosts, loads, marking, members, mtu, narrow
 from linkqual.rules.ledger import Address, ledger
 from linkqual.stats import histogram
 from linkqual.stats.pacing import longest
@@ -42,6 +42,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *marking.notes(measurements),
         *mtu.notes(plan, measurements),
         *members.notes(measurements),
+        *narrow.notes(plan, measurements),
         *asymmetry.notes(measurements),
         *loads.notes(plan, measurements),
         *bloat.notes(plan, measurements),

@@ -1,0 +1,127 @@
+"""What the plan asks consent for, and what people are told of the narrowest hop: where, how fast, how sure; the three places of a line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from linkqual.errors import UsageError
+from linkqual.model import (
+    Direction,
+    Hop,
+    Link,
+    LinkSeen,
+    Measurement,
+    NarrowResult,
+    PathResult,
+    Plan,
+    Profile,
+    Step,
+    Trace,
+)
+from linkqual.plan import PlanOptions, make
+from linkqual.rules.narrow import notes, places, sentence, where_is
+
+MBIT = 1_000_000
+FORWARD = Step("narrow/forward", "narrow", {}, Direction.FORWARD)
+REVERSE = replace(FORWARD, key="narrow/reverse", direction=Direction.REVERSE)
+FOUND = NarrowResult(
+    Direction.FORWARD, 4, "shaper", (50e6, 49.9e6, 50.1e6), 3, 16_000, 20e6, (2, 3), 3, confidence="high", because="it waited",
+    seen=(LinkSeen(1, 90e6), LinkSeen(2, 90e6, 55e6), LinkSeen(3, 90e6, 50e6, narrow=True)), outlasted=True, counts="l2", overhead_bytes=18,
+)  # fmt: skip
+HOPS = (Hop(1, "10.0.1.2"), Hop(2, None), Hop(3, "10.0.3.2"), Hop(4, "10.0.4.2", reached=True))
+PATH = Measurement(
+    Step("path", "path", {}), 0, 1, path=PathResult(Trace("a", "b", 1, 2, HOPS), Trace("b", "a", 2, 1, (Hop(1, "10.0.4.1"),)))
+)  # fmt: skip
+
+
+def plan_of(link: Link, options: PlanOptions) -> Plan:
+    return make(Profile("bare", "", "", (), {}), link, options)
+
+
+def measured(found: NarrowResult) -> Measurement:
+    return Measurement(FORWARD if found.direction is Direction.FORWARD else REVERSE, 0, 1, narrow=found)
+
+
+# ---- consent
+
+
+def test_nothing_expires_without_consent() -> None:
+    profile = Profile("with", "", "", (), {"narrow": {"bytes": 0}, "ping": {"count": 1, "interval_ns": 10**8, "packet_bytes": 64, "timeout_ns": 10**9}})  # fmt: skip
+    plan = make(profile, Link(), PlanOptions())
+    assert [step.probe for step in plan.steps] == ["ping"]
+    assert any("--allow-expiring-load" in reason for reason in plan.reasons)
+    with pytest.raises(UsageError, match="expires on routers"):
+        make(profile, Link(), PlanOptions(only=("narrow",)))
+
+
+def test_consent_plans_both_directions_and_says_how_many_packets_expire() -> None:
+    plan = plan_of(Link(cir_bps=100 * MBIT), PlanOptions(expiring_load=True))
+    assert [step.key for step in plan.steps] == ["narrow/forward", "narrow/reverse"]
+    assert [step.total_bytes for step in plan.steps] == [60_000_000, 60_000_000]
+    assert plan.steps[0].params["fastest_bps"] == 200 * MBIT
+    assert any("up to 10,667 packets expire on routers" in reason for reason in plan.reasons)
+
+
+def test_what_the_plan_may_send_holds() -> None:
+    plan = plan_of(Link(), PlanOptions(expiring_load=True, max_rate_bps=30 * MBIT, max_bytes=30_000_000))
+    assert plan.total_bytes <= 30_000_000
+    assert all(step.params["bytes"] == step.total_bytes for step in plan.steps)
+    assert all(step.offered_bps <= 30 * MBIT for step in plan.steps)
+
+
+# ---- words
+
+
+def test_where_it_is() -> None:
+    assert where_is(1, 4, HOPS) == "link 1 of 4, between the sending host and 10.0.1.2"
+    assert where_is(3, 4, HOPS) == "link 3 of 4, between 10.0.1.2 and 10.0.3.2, in a part with 1 hidden router"
+    assert where_is(4, 4, HOPS) == "link 4 of 4, between 10.0.3.2 and the receiving host"
+    assert where_is(2, 4, ()) == "link 2 of 4"
+    assert where_is(1, 4, HOPS[3:]).endswith("in a part with 3 hidden routers")
+
+
+def test_one_sentence_says_rate_kind_near_ties_and_confidence() -> None:
+    said = sentence(FOUND, HOPS)
+    assert said.startswith("forward, the narrowest hop is link 3 of 4, between 10.0.1.2 and 10.0.3.2")
+    for part in (
+        "50 Mbit/s as the contract counts (L2), 49.87 Mbit/s as frames",
+        "a shaper with a bucket of 16 kB and a queue of 20 ms",
+        "nearly as narrow: link 2 of 4, between 10.0.1.2 and 10.0.3.2, in a part with 1 hidden router at 55 Mbit/s",
+        "(high confidence: it waited)",
+    ):
+        assert part in said, part
+
+
+def test_what_is_not_known_is_not_named() -> None:
+    none = NarrowResult(Direction.FORWARD, 4, "none", at_least_bps=900e6, because="the sender was the limit")
+    assert sentence(none, HOPS) == "forward, no bottleneck below 900 Mbit/s: the sender was the limit"
+    unknown = NarrowResult(Direction.REVERSE, 4, because="the rate changed")
+    assert sentence(unknown, HOPS) == "reverse, the narrowest hop is not known: the rate changed"
+    unnamed = replace(FOUND, named=0, narrow=(), because="it was ended")
+    assert "which link limits it is not known: it was ended" in sentence(unnamed, HOPS)
+
+
+def test_three_places_each_measured_declared_or_unknown() -> None:
+    plan = plan_of(Link(cir_bps=100 * MBIT), PlanOptions(expiring_load=True))
+    rows = places(plan, [PATH, measured(FOUND)])
+    assert [(row.name, row.direction, row.state) for row in rows] == [
+        ("end A's egress", Direction.FORWARD, "measured"),
+        ("the middle", Direction.FORWARD, "measured"),
+        ("the middle", Direction.REVERSE, "declared"),
+        ("end B's egress", Direction.REVERSE, "unknown"),
+    ]
+    assert rows[0].said == "at least 90 Mbit/s (L2)"
+    assert rows[2].said == "100 Mbit/s by contract"
+    first = replace(FOUND, named=1, seen=(LinkSeen(1, 90e6, 50e6, narrow=True),))
+    assert "at least 50 Mbit/s" in places(plan, [measured(first)])[1].said
+    assert places(plan_of(Link(), PlanOptions(expiring_load=True)), [measured(FOUND)])[2].state == "unknown"
+
+
+def test_below_the_contract_is_a_warning() -> None:
+    for cir, weight in ((100, "warn"), (50, "info")):
+        plan = plan_of(Link(cir_bps=cir * MBIT), PlanOptions(expiring_load=True))
+        found = list(notes(plan, [PATH, measured(FOUND)]))
+        assert [note.weight for note in found] == [weight, "info"]
+    assert not list(notes(plan, [PATH]))
