@@ -55,12 +55,20 @@ class Flows:
         return [(group, tuples(self.result, group.ports)) for group in self.found.groups]
 
 
-def section(q: Qualification) -> dict[str, Any]:
-    """What the template paths.html asks for."""
-    sizes = [
+def sizes(q: Qualification) -> list[Size]:
+    """One a direction."""
+    return [
         Size(way, next((tcp for tcp in one.tcp if tcp.direction is way.direction), None))
         for one in (m.mtu for m in q.measurements if m.mtu)
         for way in one.ways
     ]
-    flows = [Flows(one, members.read(one)) for one in (m.members for m in q.measurements if m.members)]
-    return {"sizes": sizes, "flows": flows}
+
+
+def flows(q: Qualification) -> list[Flows]:
+    """One a direction."""
+    return [Flows(one, members.read(one)) for one in (m.members for m in q.measurements if m.members)]
+
+
+def section(q: Qualification) -> dict[str, Any]:
+    """What the template paths.html asks for."""
+    return {"sizes": sizes(q), "flows": flows(q)}

@@ -49,8 +49,7 @@ def facts(q: Qualification) -> Iterator[Fact]:
 
 def _paths(q: Qualification) -> Iterator[Fact]:
     """What passes and what TCP agrees on; flows that fare worse, their ports in words."""
-    shown = paths.section(q)
-    for size in shown["sizes"]:
+    for size in paths.sizes(q):
         way, tcp = size.way.direction, size.tcp
         yield Fact(
             "path_mtu",
@@ -64,7 +63,7 @@ def _paths(q: Qualification) -> Iterator[Fact]:
             yield Fact("tcp_mss", "told", way, tcp.mss_told, unit="B")
         if tcp is not None and tcp.mss_heard is not None:
             yield Fact("tcp_mss", "heard", way, tcp.mss_heard, unit="B")
-    for flows in shown["flows"]:
+    for flows in paths.flows(q):
         for group, tuples in flows.groups:
             yield Fact(
                 "members", f"{group.kind}, share", flows.result.direction, *group.share, "ratio", group.flows, tuples

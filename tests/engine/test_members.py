@@ -189,6 +189,9 @@ def test_the_finding_says_what_the_carrier_needs() -> None:
 def test_a_line_without_difference_passes_with_what_may_hide() -> None:
     clean = found(flows({}, rounds=(250,)))
     assert clean.outcome is Outcome.PASS
+    assert clean.estimate is not None
+    assert (clean.estimate.value, clean.estimate.low) == (0, 0)
+    assert clean.estimate.high == pytest.approx(1 - (0.05 / 16) ** 1e-3)
     assert "0 of 16,000 packets of 64 flows lost" in clean.because
     assert "at most 0.5" in clean.because  # 1 - (0.05 / 16)^(1 / 1000): 0.575 %
     assert found(flows({}, rounds=(20,))).outcome is Outcome.INCONCLUSIVE
