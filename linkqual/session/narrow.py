@@ -33,7 +33,9 @@ HIT = 0.05
 MOST_ERROR = 0.5
 NEAR = 0.15
 SLOWER = 0.9  # times the rate: a prefix below refutes it
-FASTEST_SHARE = 1.15  # of the rate that a sender must reach
+FASTEST_SHARE = 1.12  # of the rate that a sender must reach
+LEAST_PACE = 1.3  # asked of it, though it never went so fast
+SLOW = "the sending host did not keep the pace"
 WHOLE_NS = 3 * NS_PER_S  # after which a rate that outlasted the bucket is good enough
 DEEPEST_BUCKET = 1_000_000  # bytes that are looked for
 PREFIX_TRIES, DOUBTED, REFUTED = 3, 2, 2
@@ -62,7 +64,7 @@ class Narrow:
     most_ns: int = 4 * NS_PER_S  # after which only the search itself goes on
     links: int = 0
     base: Idle | None = None
-    ended: str = ""  # "done", "none", "no-way", "slow", or as `session.train.Trains.ended`
+    ended: str = ""  # "done", "none", "no-way", or as `session.train.Trains.ended`
     refuted: int = 0
     expired: dict[int, int] = field(default_factory=dict)  # packets sent to expire, by router
     sent_bytes: int = 0
@@ -96,8 +98,6 @@ class Narrow:
             return Ask(step.wait_ns, step.train)
         if not self.trains.rate_bps:
             self.ended = self.trains.ended or "short"
-        elif self._fastest() < FASTEST_SHARE * self.rate_bps:
-            self.ended = "slow"
         router = self._wanted() if not self.ended else None
         return self._ask_prefix(router) if router is not None else None
 
@@ -202,6 +202,8 @@ class Narrow:
         load = int(prefix_train.expiring(phase, 0, packets).sum())
         self.expired[router] = self.expired.get(router, 0) + load
         train = prefix_train.read(phase, self.bounds.each, numbers, departed, arrived, self.base, host_lost)
+        if train.offered_bps < FASTEST_SHARE * self.rate_bps:
+            train = replace(train, rate_bps=None, void=SLOW)
         self._prefixes.setdefault(router, []).append(train)
         self._refute(router)
 
@@ -225,6 +227,12 @@ class Narrow:
     # ---- what is known
 
     @property
+    def slow(self) -> bool:
+        """Whether the sending host was too slow for a prefix, so often that it was given up."""
+        tried = self._prefixes.values()
+        return any(len(taken) >= PREFIX_TRIES and all(train.void == SLOW for train in taken) for taken in tried)
+
+    @property
     def rate_bps(self) -> float:
         """Of the whole way, as the contract counts; 0: not known yet."""
         return self.trains.rate_bps
@@ -243,7 +251,7 @@ class Narrow:
 
     def _fastest(self) -> float:
         reached = max((train.offered_bps for train in self.trains.taken), default=0.0)
-        return min(reached, self.bounds.fastest_bps)
+        return min(max(reached, LEAST_PACE * self.rate_bps), self.bounds.fastest_bps)
 
     def hit(self, router: int) -> bool:
         """Whether the links before this router let no more through than the whole way."""

@@ -14,6 +14,7 @@ from linkqual.units import format_rate
 DROP = 0.02  # by which a link must be slower than those before it to count as one of its own
 CLOSE, APART = 0.02, 0.1  # of the rate: by which a prefix as slow as the way differs in a sure case, in a doubtful one
 QUEUED_NS = 3_000_000
+_FEW = "too few routers were looked at"
 _ENDED = {
     "no-way": "no packets of ours reach the far end, so nothing was measured",
     "short": "the trains showed no steady limit",
@@ -21,7 +22,7 @@ _ENDED = {
     "bytes": "the bytes allowed were spent before a limit was seen for certain",
     "disagree": "the rate changed from train to train",
     "interrupted": "it was ended before a limit was seen for certain",
-    "slow": "the sending host is hardly faster than the line, so which link is narrow was not looked for",
+    "slow": "the sending host is hardly faster than the line, so which link is narrow is not known",
 }
 
 
@@ -62,7 +63,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     )
     named = _named(search)
     if not named:
-        return replace(found, confidence="low", because=_ENDED.get(ended, "too few routers were looked at"))
+        return replace(found, confidence="low", because=_ENDED.get("slow" if search.slow else ended, _FEW))
     near = _near(found.seen, best, named)
     confidence, because = _confidence(found, named)
     if confidence == "high" and 1 < named == search.links and not search.drained(named - 1):

@@ -161,6 +161,20 @@ def test_a_slower_prefix_refutes_the_rate(chains: Any) -> None:
     assert result(Direction.FORWARD, search, counts="l2", interrupted=True).named == 0
 
 
+def test_a_host_that_slows_down_names_no_link(chains: Any) -> None:
+    chain = chains.MemoryChain((shaper(100), shaper(60), shaper(80)))
+    search = Narrow(BOUNDS)
+    while ask := search.next():
+        chain.fastest_bps = 62e6 if ask.train.expire_at else 7e8
+        chain.now += ask.wait_ns + 50_000_000
+        search.took(ask.train.packets, *chain.run(ask.train))
+    found = result(Direction.FORWARD, search, counts="l2")
+    assert found.rate_bps is not None
+    assert found.rate_bps[0] == pytest.approx(60 * MBIT, rel=0.001)
+    assert (found.named, found.confidence) == (0, "low")
+    assert "the sending host is hardly faster than the line" in found.because
+
+
 def test_an_interrupted_search_says_what_it_knows(chains: Any) -> None:
     chain = chains.MemoryChain((shaper(200), shaper(60), shaper(200)))
     search = Narrow(BOUNDS)
