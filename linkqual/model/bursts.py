@@ -39,7 +39,7 @@ class BurstsResult:
     late_starts: int = 0  # bursts that began late because the one before was not complete
     packets: int = 0  # first copies, of the bursts whose arrivals are known
     lost: int = 0  # first copies lost, of `packets`
-    host_lost: int = 0  # packets the receiving socket itself dropped
+    host_lost: int = 0  # packets the receiving socket itself dropped, at most
     lost_by_burst: tuple[int, ...] = ()
     positions: int = 0  # parts a burst is cut into for `lost_by_position`
     lost_by_position: tuple[int, ...] = ()

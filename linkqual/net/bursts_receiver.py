@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from linkqual.net import clock
-from linkqual.net.bursts_ends import BurstConfig, Ear, Heard, Mouth
+from linkqual.net.bursts_ends import STRIDE, BurstConfig, Ear, Heard, Mouth, together
 from linkqual.net.bursts_loop import Loop
 from linkqual.net.clock import Alarm, monotonic_ns, utc_ns
 from linkqual.net.process import CHUNK, Inbox, Json, Outbox
@@ -33,6 +33,7 @@ class _Receiver(Loop):
         none = np.zeros(1, np.int64)
         Arriving(self.shape).add(none, none, none, 0)  # numpy loads parts of itself when first used: not during a burst
         self._dropped = self.ends.dropped()
+        self._joined = min(together(self.shape), STRIDE)  # packets that one drop may stand for: the socket gets trains
         self._latest: dict[int, tuple[int, bytes | None]] = {}  # by burst: when its latest packet came, and from where
         self._alarm = Alarm()
         self._gather_ns = min(_GATHER_NS, self.shape.transfer_ns // 10, self.shape.quiet_ns // 2)
@@ -70,7 +71,7 @@ class _Receiver(Loop):
         counters = self._arriving.counters
         return counters | {
             "strangers": counters["strangers"] + self._ear.strangers,
-            "dropped": max(self.ends.dropped() - self._dropped, 0),
+            "dropped": max(self.ends.dropped() - self._dropped, 0) * self._joined,
             "silent_ns": monotonic_ns() - self._heard_ns if self._heard_ns else 0,
             "refusals": self._mouth.refusals,
             "cpu_ns": clock.cpu_ns(),

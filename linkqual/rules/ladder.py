@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from linkqual.model import Direction, Link, Measurement, ThroughputResult
 from linkqual.rules import loads
-from linkqual.stats import histogram, sustained, throughput
+from linkqual.stats import sustained, throughput
 from linkqual.stats.sustained import Dip
 
 STATISTIC = 0.05  # of the seconds: the sustained rate
@@ -96,7 +96,8 @@ def _figures(
 
 
 def _idle_ns(measurement: Measurement) -> int | None:
-    return histogram.quantile(measurement.throughput.idle_round_trip, 0.5) if measurement.throughput else None
+    """The baseline round trip: the smallest (RFC 6349 section 3.2)."""
+    return measurement.throughput.idle_round_trip.minimum if measurement.throughput else None
 
 
 def _efficiency(result: ThroughputResult) -> float | None:

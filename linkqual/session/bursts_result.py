@@ -62,7 +62,7 @@ def result(
         late_starts=int(sent["late"].sum()),
         packets=known * shape.packets,
         lost=int(by_burst.sum()),
-        host_lost=told.dropped,
+        host_lost=min(told.dropped, int(by_burst.sum())) if told.whole else told.dropped,
         lost_by_burst=tuple(by_burst.tolist()),
         positions=shape.positions,
         lost_by_position=tuple(by_position.tolist()),

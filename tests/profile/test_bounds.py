@@ -71,7 +71,8 @@ def test_at_a_low_duty_tcp_comes_in_pulses_and_proves_as_much() -> None:
         assert one.key == pulsed.key
         if one.key == "stamp":
             assert pulsed.offered_bps <= 0.1 * (LINE.cir_bps or 0) < one.offered_bps  # all the time, so at that share
-        elif not is_load(one):
+            continue
+        if not is_load(one):
             assert one == pulsed
             continue
         assert pulsed.params["duty"] == 0.1
