@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from linkqual.cli import app, say_error
+from linkqual.cli import app, main, say_error
 from linkqual.errors import ExitCode, PeerError
 
 HEAVY = ("numpy", "pandas", "scapy", "scipy", "pydantic", "jinja2", "altair", "pyarrow", "ruamel", "cryptography")
@@ -26,6 +27,25 @@ def linkqual(*arguments: str, cwd: Path | None = None, **environment: str) -> su
     )  # fmt: skip
 
 
+Spoken = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def spoken(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoken]:
+    """As `linkqual`, in this process: what is said and the exit code are the same, without a start of Python each time."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # put back afterwards
+
+    def speak(*arguments: str) -> subprocess.CompletedProcess[str]:
+        capfd.readouterr()
+        code = main(list(arguments))
+        return subprocess.CompletedProcess(arguments, code, *capfd.readouterr())
+
+    yield speak
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom linkqual.cli import main\nmain(['--help'])\n"
@@ -37,8 +57,8 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("verb", [*([v] for v in VERBS), *(["lab", v] for v in LAB_VERBS)], ids=" ".join)
-def test_every_verb_explains_itself_with_an_example(verb: list[str]) -> None:
-    said = linkqual(*verb, "--help")
+def test_every_verb_explains_itself_with_an_example(verb: list[str], spoken: Spoken) -> None:
+    said = spoken(*verb, "--help")
     assert said.returncode == 0
     if verb != ["lab"]:
         assert "Example" in said.stdout
@@ -87,8 +107,12 @@ def test_every_verb_is_in_the_readme() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_wrong_command_line_is_one_message_and_exit_code_2(arguments: list[str], says: str, tmp_path: Path) -> None:
-    said = linkqual(*arguments, cwd=tmp_path, XDG_RUNTIME_DIR=str(tmp_path))
+def test_a_wrong_command_line_is_one_message_and_exit_code_2(
+    arguments: list[str], says: str, spoken: Spoken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    said = spoken(*arguments)
     assert said.returncode == ExitCode.USAGE, said.stderr
     assert says in said.stderr
     assert "Traceback" not in said.stderr
@@ -103,26 +127,26 @@ def test_a_far_end_that_is_not_there_is_no_data(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_one_yardstick_for_two_purposes_is_remarked(tmp_path: Path) -> None:
-    shipped = linkqual("profiles", "training", "--yaml").stdout
+def test_one_yardstick_for_two_purposes_is_remarked(spoken: Spoken, tmp_path: Path) -> None:
+    shipped = spoken("profiles", "training", "--yaml").stdout
     mine = tmp_path / "mine.yaml"
     remark = "ask the same of a line"
     for title, remarked in (("For inference", True), ("For training", False), ("Ours", False)):
         lines = [f"title: {title}" if line.startswith("title:") else line for line in shipped.splitlines()]
         mine.write_text("\n".join("name: ours" if line.startswith("name:") else line for line in lines))
-        assert (remark in linkqual("profiles", str(mine)).stdout.replace("\n", " ")) is remarked
+        assert (remark in spoken("profiles", str(mine)).stdout.replace("\n", " ")) is remarked
 
 
-def test_a_plan_in_words_and_as_json() -> None:
-    words = linkqual("plan", "--profile", "training", "--cir", "10G", "--rtt-budget", "12ms")
+def test_a_plan_in_words_and_as_json(spoken: Spoken) -> None:
+    words = spoken("plan", "--profile", "training", "--cir", "10G", "--rtt-budget", "12ms")
     assert words.returncode == 0
     assert "332,858" in words.stdout
-    plan = json.loads(linkqual("plan", "--json").stdout)
+    plan = json.loads(spoken("plan", "--json").stdout)
     probes = {step["probe"] for step in plan["steps"]}
     assert probes == {"path", "mtu", "members", "marking", "ping", "stamp", "throughput", "trains", "flows", "bursts"}
 
 
-def test_simulate_judge_report_without_a_packet(tmp_path: Path) -> None:
+def test_simulate_judge_report_without_a_packet(spoken: Spoken, tmp_path: Path) -> None:
     made = linkqual("lab", "simulate", "lossy", "--packets", "20k", "--seed", "5", "-o", "run", cwd=tmp_path)
     assert made.returncode == ExitCode.FAIL, made.stderr
     assert "Simulated" in made.stdout
@@ -132,30 +156,33 @@ def test_simulate_judge_report_without_a_packet(tmp_path: Path) -> None:
     assert summary["lost_forward"] == document["truth"]["forward"]["dropped"] > 0
     assert summary["lost_reverse"] == document["truth"]["reverse"]["dropped"]
 
-    again = linkqual("judge", "run", "--json", cwd=tmp_path)
+    again = spoken("judge", str(tmp_path / "run"), "--json")
     assert again.returncode == ExitCode.FAIL
     assert json.loads(again.stdout)["verdict"] == document["verdict"]
 
-    page = linkqual("report", "run", "--format", "html", "-o", "page.html", cwd=tmp_path)
+    page = spoken("report", str(tmp_path / "run"), "--format", "html", "-o", str(tmp_path / "page.html"))
     assert page.returncode == 0
     assert "<html" in (tmp_path / "page.html").read_text()
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes(spoken: Spoken, tmp_path: Path) -> None:
     texts = []
-    for name in ("a/run", "b/run"):
-        (tmp_path / name).parent.mkdir()
-        linkqual("lab", "simulate", "jittery", "--packets", "2k", "--seed", "3", "-o", name, cwd=tmp_path)
-        texts.append((tmp_path / name / "run.json").read_bytes())
+    for process, run in (
+        (linkqual, tmp_path / "a/run"),
+        (spoken, tmp_path / "b/run"),
+    ):  # hashes differ between processes
+        run.parent.mkdir()
+        process("lab", "simulate", "jittery", "--packets", "2k", "--seed", "3", "-o", str(run))
+        texts.append((run / "run.json").read_bytes())
     assert texts[0] == texts[1]
 
 
-def test_a_changed_limit_changes_the_verdict_without_measuring_again(tmp_path: Path) -> None:
-    linkqual("lab", "simulate", "clean", "--profile", "inference", "--packets", "40k", "-o", "run", cwd=tmp_path)
-    assert linkqual("judge", "run", cwd=tmp_path).returncode == ExitCode.PASS
-    strict = linkqual("judge", "run", "--rtt-budget", "2ms", cwd=tmp_path)
-    assert strict.returncode == ExitCode.FAIL
-    assert linkqual("judge", "run", cwd=tmp_path).returncode == ExitCode.PASS
+def test_a_changed_limit_changes_the_verdict_without_measuring_again(spoken: Spoken, tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    spoken("lab", "simulate", "clean", "--profile", "inference", "--packets", "40k", "-o", run)
+    assert spoken("judge", run).returncode == ExitCode.PASS
+    assert spoken("judge", run, "--rtt-budget", "2ms").returncode == ExitCode.FAIL
+    assert spoken("judge", run).returncode == ExitCode.PASS
 
 
 def test_ctrl_c_while_the_verbs_are_loaded_leaves_no_traceback(tmp_path: Path) -> None:
