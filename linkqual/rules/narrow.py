@@ -9,6 +9,7 @@ from linkqual.model import Direction, Hop, LinkSeen, Measurement, NarrowResult, 
 from linkqual.units import format_duration, format_rate, format_size
 
 FRAME_OVERHEAD = 14  # bytes of Ethernet without FCS: what a queue of a host or router counts
+OTHERS = "what others send over it meanwhile would make it seem that much slower"
 AS_CONTRACTED = 0.98  # of the contract: less is a warning
 
 
@@ -47,7 +48,7 @@ def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
     where = where_is(found.named, found.links, trace)
     others = [number for number in found.narrow if number != found.named]
     near = f"; nearly as narrow: {', '.join(_other(found, number, trace) for number in others)}" if others else ""
-    return f"{found.direction}, the narrowest hop is {where}: {limit}{near} ({found.confidence} confidence: {found.because})"
+    return f"{found.direction}, the narrowest hop is {where}: {limit}{near} ({found.confidence} confidence: {found.because}); {OTHERS}"
 
 
 def where_is(link: int, links: int, trace: Sequence[Hop]) -> str:

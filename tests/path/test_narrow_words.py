@@ -90,6 +90,7 @@ def test_one_sentence_says_rate_kind_near_ties_and_confidence() -> None:
         "a shaper with a bucket of 16 kB and a queue of 20 ms",
         "nearly as narrow: link 2 of 4, between 10.0.1.2 and 10.0.3.2, in a part with 1 hidden router at 55 Mbit/s",
         "(high confidence: it waited)",
+        "what others send over it meanwhile would make it seem",
     ):
         assert part in said, part
 
