@@ -38,6 +38,7 @@ _BIT_RATE = {p + u: f for p, f in _SI.items() for u in ("bit/s", "bps", "b/s")}
 _BYTE_RATE = {p + u: f * 8 for p, f in (_SI | _IEC).items() for u in ("B/s", "Byte/s")}
 _SHORT_RATE = {p: f for p, f in _SI.items() if p}  # iperf3's and carriers' habit: "10G" is a bit rate
 _SIZE = {p + u: f for p, f in (_SI | _IEC).items() for u in ("B", "byte", "bytes")} | {"": 1}
+_SHORT_SIZE = _SHORT_RATE | _IEC  # a size has no bits to mistake its bytes for: "20G" as for a rate
 _PACKET_RATE = {p + u: f for p, f in _SI.items() for u in ("pps", "/s", "")}
 _RATIO = {"": Decimal(1), "%": Decimal("0.01"), "ppm": Decimal("0.000001")}
 
@@ -54,16 +55,18 @@ def _split(text: object, kind: str, example: str) -> tuple[Decimal, str]:
 
 def _scaled(text: object, kind: str, example: str, table: dict[str, int]) -> int:
     number, unit = _split(text, kind, example)
-    if unit not in table:
+    if unit not in table and (
+        unit or number
+    ):  # nothing is nothing in every unit: whoever asked says what is wrong with it
         problem = f"unknown unit {unit!r} of a {kind}" if unit else f"a {kind} needs its unit"
         raise InputError(f"{text!r}: {problem}", hint=f"write it like {example}")
     if not number.is_finite() or number < 0:
         raise InputError(f"{text!r}: a {kind} is finite and not negative", hint=f"write it like {example}")
-    return int((number * table[unit]).to_integral_value())
+    return int((number * table.get(unit, 1)).to_integral_value())
 
 
 def parse_duration_ns(text: object) -> int:
-    """Nanoseconds of "250 us", "12ms", "1.5 s", "3 h". A bare number is refused: its unit would be a guess."""
+    """Nanoseconds of "250 us", "12ms", "1.5 s", "3 h". A bare number is refused, since its unit would be a guess; but for 0."""
     return _scaled(text, "duration", "12 ms or 1.5 s", _DURATION)
 
 
@@ -73,8 +76,8 @@ def parse_rate_bps(text: object) -> int:
 
 
 def parse_size_bytes(text: object) -> int:
-    """Bytes of "1500", "64 KiB", "1 MB"."""
-    return _scaled(text, "size", "1500 B or 64 KiB", _SIZE)
+    """Bytes of "1500", "64 KiB", "1 MB", "20G" (bytes too)."""
+    return _scaled(text, "size", "1500 B, 64 KiB, 500 MB or 20 GB", _SIZE | _SHORT_SIZE)
 
 
 def parse_packet_rate(text: object) -> int:

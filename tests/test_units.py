@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta, timezone
 
 import pytest
@@ -42,6 +43,37 @@ def test_durations(text: str, ns: int) -> None:
 )
 def test_rates_keep_bits_and_bytes_apart(text: str, bps: int) -> None:
     assert units.parse_rate_bps(text) == bps
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1500", 1500),
+        ("1k", 1000),
+        ("1kB", 1000),
+        ("500M", 500 * 10**6),
+        ("20G", 20 * 10**9),
+        ("20 GB", 20 * 10**9),
+        ("2Gi", 2**31),
+        ("64 KiB", 65_536),
+    ],
+)
+def test_sizes_are_bytes(text: str, size: int) -> None:
+    assert units.parse_size_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["20 Gbit", "20g", "1 parsec"])
+def test_a_size_in_no_unit_of_bytes_is_refused_and_told_which_there_are(text: str) -> None:
+    with pytest.raises(InputError, match="of a size") as caught:
+        units.parse_size_bytes(text)
+    assert "500 MB or 20 GB" in caught.value.hint
+
+
+@pytest.mark.parametrize("read", [units.parse_rate_bps, units.parse_duration_ns, units.parse_size_bytes])
+def test_nothing_needs_no_unit(read: Callable[[object], int]) -> None:
+    assert read("0") == read("0.0") == 0
+    with pytest.raises(InputError):
+        read("0 parsecs")
 
 
 @pytest.mark.parametrize("text", ["12", "", "ms", "-1 ms", "12 parsecs", "nan s", "inf s", "1 2 ms", None])
