@@ -34,6 +34,7 @@ from linkqual.session.activation import Rung
 from linkqual.units import format_count, format_value
 
 WHOLE = ("", "host")  # how a load ends that was sent for all its time, if not as fast as asked
+_RATES = ("information_rate", "policing")  # of a load that lasted as long as planned only
 
 _Check = Callable[[Objective, Load, float | None, int], Finding]
 _CHECKS: dict[str, tuple[_Check, Callable[[ServiceStep | Rung], bool]]] = {
@@ -160,11 +161,27 @@ def _checked(check: _Check, objective: Objective, load: Load, limit: float | Non
             Rule.NONE,
             load.measurement.step.key,
         )
+    if objective.metric in _RATES and cut_short(load.step):
+        return _cut(objective, load)
     found = check(objective, load, limit, family)
     if found.outcome is not Outcome.FAIL or not load.behind or objective.metric == "policing":
         return found
     said = f"{found.because}; but the sending host fell behind its schedule, and what it sends in lumps may be lost or late by its own doing"
     return replace(found, outcome=Outcome.INCONCLUSIVE, because=said, decide=checks.FASTER)
+
+
+def cut_short(step: ServiceStep) -> bool:
+    """Whether it ended before its time: by an interrupt, a lost peer or a host that could not go on; a cap only makes it smaller."""
+    return step.count.short not in (*WHOLE, "cap")
+
+
+def _cut(objective: Objective, load: Load) -> Finding:
+    fault = load.measurement.fault
+    why = "this load was not run to its end, so no rate is taken from it" + (f": {fault.message}" if fault else "")
+    key = load.measurement.step.key
+    return Finding(
+        objective, Outcome.NO_DATA, why, None, "run the services again, to the end of all loads", Rule.NONE, key
+    )
 
 
 def _badness(objective: Objective, found: Finding) -> float:

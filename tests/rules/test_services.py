@@ -162,6 +162,17 @@ def test_an_overshoot_that_was_none_says_nothing() -> None:
     assert found.outcome is Outcome.INCONCLUSIVE
 
 
+@pytest.mark.parametrize("short", ["interrupted", "peer-lost", "silent"])
+def test_a_load_cut_short_gives_no_rate(short: str) -> None:
+    """After a lost peer nobody knows for how long it was sent."""
+    whole = load("overshoot", 150, 119)
+    cut = replace(whole, count=replace(whole.count, sent_ns=0, short=short))
+    for metric in ("policing", "information_rate"):
+        found = find(metric, cut)
+        assert (found.outcome, found.estimate, "not run to its end" in found.because) == (Outcome.NO_DATA, None, True)
+    assert find("information_rate", load("cir", 100, 50), cut).outcome is Outcome.FAIL  # that is known
+
+
 # ---- loss
 
 
