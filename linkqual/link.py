@@ -30,7 +30,6 @@ from linkqual.settings import Complaints, Section, boolean, choice, read_tree, t
 from linkqual.stats.overhead import KINDS
 from linkqual.units import parse_duration_ns, parse_rate_bps, parse_size_bytes
 
-HINT = "a link file holds one key, 'link:', with name, vendor, cir, mtu, rtt_budget, near, far, in_service and encapsulation below it"
 MAX_NAME = 200
 
 
@@ -74,6 +73,8 @@ READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "far": ("far", _words),
     "in_service": ("in_service", boolean),
 }
+KEYS = (*READERS, "encapsulation", "services")
+HINT = f"a link file holds one key, 'link:', with any of {', '.join(KEYS)} below it"
 
 
 def parse(source: str, name: str) -> Link:

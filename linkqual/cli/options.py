@@ -86,7 +86,8 @@ LinkFile = Annotated[
     typer.Option(
         "--link",
         metavar="FILE",
-        help="A link file: name, vendor, cir, mtu, rtt_budget, ends.",
+        help="A link file: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, in_service, "
+        "encapsulation, services.",
         show_default=False,
     ),
 ]

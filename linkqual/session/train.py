@@ -22,6 +22,7 @@ from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S
 
 SHORTEST = 400  # packets of a train
+FEWEST = SHORTEST // 2  # bytes left for fewer are spent: they would show nothing
 GROWTH = 4
 ABOVE = 1.8  # times the rate: an even multiple would keep step with a policer, so that it drops every other packet
 GENTLE, GENTLE_SHARE = 1.25, 0.7  # of the bytes left at most
@@ -123,7 +124,7 @@ class Trains:
             return None
         asked, packets = self._planned()
         left = self._left()
-        if packets > left and (left < packets / 2 or self._stage != "long"):
+        if left < FEWEST or (packets > left and (left < packets / 2 or self._stage != "long")):
             self.ended = "bytes"
             return None
         self._paced = asked

@@ -104,6 +104,17 @@ def test_few_bytes_are_kept_to_and_said(buckets: ModuleType) -> None:
     assert sum(train.packets for train in found.trains) * 1500 < 2_000_000
 
 
+@pytest.mark.parametrize("most_bytes", range(1_200_000, 12_000_000, 400_000))
+def test_trains_that_lose_until_the_bytes_are_spent(most_bytes: int) -> None:
+    """Loss without a limit: the search repeats its longest train, and the last ones would have no packets left."""
+    trains = Trains(Bounds(most_bytes, 200 * MBIT, 100 * MBIT))
+    while step := trains.next():
+        count = step.train.packets
+        trains.took(Train(step.train.name, 2e8, count, count - count // 10, count // 10), Idle(0, 0.0, 0.0))
+    assert trains.ended in {"bytes", "short"}
+    assert trains.spent_bytes <= most_bytes
+
+
 def test_a_queue_too_deep_to_fill_has_a_least_depth(buckets: ModuleType) -> None:
     line = buckets.MemoryLine(Rate(100 * MBIT, buffer_bytes=50_000_000), 1)
     found, _ = buckets.measure(line, BOUNDS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from linkqual.cli.options import LinkFile
 from linkqual.errors import InputError
-from linkqual.link import override, parse
+from linkqual.link import KEYS, override, parse
 from linkqual.model import Link
 
 FULL = """
@@ -67,6 +68,16 @@ def test_complaints(text: str, complaints: list[str]) -> None:
     with pytest.raises(InputError) as caught:
         parse(text, "l.yaml")
     assert str(caught.value).splitlines() == [f"l.yaml:{complaint}" for complaint in complaints]
+
+
+def test_whoever_asks_what_a_link_file_holds_is_told_every_key() -> None:
+    """The complaint's hint and the help of --link, against what the reader asks for; help loads no reader."""
+    with pytest.raises(InputError) as caught:
+        parse("link:\n  nam: x", "l.yaml")
+    asked = str(caught.value).partition("allowed: ")[2]
+    assert tuple(asked.split(", ")) == KEYS
+    assert asked in caught.value.hint
+    assert asked in LinkFile.__metadata__[0].help  # type: ignore[attr-defined]
 
 
 def test_the_command_line_wins() -> None:
