@@ -36,6 +36,7 @@ PULSE_S = 5  # measured seconds of a pulse of TCP: slow start is over, and other
 def bounded(plan: Plan, options: PlanOptions) -> Plan:
     """The plan within what was allowed. UsageError when its shortest form is still too much, or cannot be foreseen."""
     plan = _conditional(plan, options.only)
+    plan = replace(plan, reasons=(*plan.reasons, *_beyond(plan)))
     if options.max_rate_bps is not None:
         _check_rate(plan, options.max_rate_bps)
     if options.duty is not None and options.duty < 1:
@@ -86,8 +87,11 @@ def concern(plan: Plan) -> str:
 
 
 def _fills(step: Step, plan: Plan) -> bool:
-    ways = [way for way in (Direction.FORWARD, Direction.REVERSE) if step.direction in (way, Direction.ROUND_TRIP)]
-    return any(step.offered_bps >= bps for way in ways if (bps := plan.link.contracted_bps(way)))
+    return any(step.offered_bps >= bps for way in _ways(step) if (bps := plan.link.contracted_bps(way)))
+
+
+def _ways(step: Step) -> list[Direction]:
+    return [way for way in (Direction.FORWARD, Direction.REVERSE) if step.direction in (way, Direction.ROUND_TRIP)]
 
 
 def read_duty(text: object) -> float:
@@ -132,6 +136,18 @@ def _check_rate(plan: Plan, most: int) -> None:
                 f"{step.key} offers {format_rate(step.offered_bps)} and cannot do with the {format_rate(most)} allowed",
                 f"allow more with --max-rate, or leave it out with --skip {step.probe}",
             )
+
+
+def _beyond(plan: Plan) -> list[str]:
+    """What only looks at the line and yet asks for more than is contracted: it cannot go slower."""
+    return [
+        f"{step.key} offers {format_rate(step.offered_bps)}, more than the {format_rate(min(known))} contracted: it cannot go slower; "
+        f"--skip {step.probe} leaves it out"
+        for step in plan.steps
+        if not is_load(step)
+        and (known := [bps for way in _ways(step) if (bps := plan.link.contracted_bps(way))])
+        and step.offered_bps > min(known)
+    ]
 
 
 # ---- duty

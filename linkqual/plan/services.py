@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkqual.errors import InputError, UsageError
-from linkqual.model import Direction, Json, Objective, Service, Step
+from linkqual.model import Direction, Json, Link, Objective, Service, Step
 from linkqual.plan.sizes import ip_bytes
 from linkqual.profile.agreed import criterion
 from linkqual.session import activation
@@ -29,6 +29,7 @@ SETUP_NS = 2 * NS_PER_S  # of a round: opening sockets, a stream, waiting for st
 STREAM_PAYLOAD = 64
 STREAM_SHARE = 0.05  # of the CIR at most: the stream is part of the service, and must not be much of it
 LEAST_PPS = 1
+_ROUNDED = 1 + 1e-9  # a rate counted anew is not exact
 LEAST_IPV6 = 66  # the load's own header in UDP and IPv6
 LEAST_PERFORMANCE_NS = 60 * NS_PER_S  # bytes saved on it leave this much
 
@@ -42,7 +43,7 @@ def build(builder: Builder, settings: dict[str, Json]) -> Built:
             "give --cir for the line as one service, or --link with a file that has services",
         )
     _check_sizes(services, builder.options.ip_version)
-    reasons = _named(services, builder)
+    reasons = [*_named(services, builder), *_beyond(services, builder.link)]
     streams = {one.name: _stream(one, settings["stream_pps"], builder.options.ip_version) for one in services}
     rounds, why = _configuration(builder, settings, services, streams)
     reasons += why
@@ -59,6 +60,35 @@ def _named(services: tuple[Service, ...], builder: Builder) -> list[str]:
     return [
         f"services: the link file names none, so the line is tested as one, at its CIR with frames of {size} octets"
     ]
+
+
+def _beyond(services: tuple[Service, ...], link: Link) -> list[str]:
+    """One remark where what the services are granted has no room in the contracted rate of the line, as that rate counts."""
+    over = []
+    for way in WAYS:
+        contracted = link.contracted_bps(way)
+        if contracted is None:
+            continue
+        granted = [(one.name, one.committed_bps(way), one.eir_bps, _recounted(one, link)) for one in services]
+        asked = [(f"{name} {way} CIR + EIR", (cir + eir) * factor) for name, cir, eir, factor in granted]
+        asked.append((f"all CIRs {way}", sum(cir * factor for _, cir, _, factor in granted)))
+        over += [
+            f"{what} {format_rate(bps)} of {format_rate(contracted)}"
+            for what, bps in asked
+            if bps > _ROUNDED * contracted
+        ]
+    if not over:
+        return []
+    return [
+        f"services: more is asked for than the line's contracted rate: {', '.join(over)}; a line that keeps its contract may cut what "
+        "exceeds it, so compare the rates in the link file with the contract"
+    ]
+
+
+def _recounted(service: Service, link: Link) -> float:
+    """By which a rate of the service is multiplied so that it counts what the line's rate does."""
+    shares = [activation.ip_share(service.sizes, counts) for counts in (service.counts, link.rate_counts)]
+    return shares[0] / shares[1]
 
 
 def _check_sizes(services: tuple[Service, ...], ip_version: int) -> None:

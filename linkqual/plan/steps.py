@@ -69,6 +69,16 @@ class Builder:
     def _rtt_ns(self) -> int | None:
         return self.link.rtt_budget_ns
 
+    def _contracted(self) -> list[int]:
+        """The contracted rates that are known."""
+        return [bps for way in (Direction.FORWARD, Direction.REVERSE) if (bps := self.link.contracted_bps(way))]
+
+    def _interval_ns(self, asked_ns: int, ip_bytes: int) -> int:
+        """Between two packets: as asked, or as long as the contract and --max-rate want it."""
+        most = self.options.max_rate_bps
+        allowed = [*self._contracted(), *([most] if most is not None else [])]
+        return max([asked_ns, *(-(-ip_bytes * 8 * NS_PER_S // bps) for bps in allowed)])
+
     def _path(self, settings: dict[str, Json]) -> _Built:
         hops, rounds = settings["max_hops"], settings["rounds"]
         typical = 10 * rounds * 100_000_000
@@ -87,16 +97,17 @@ class Builder:
 
     def _ping(self, settings: dict[str, Json]) -> _Built:
         count = settings["count"]
-        spent = count * settings["interval_ns"]
         size = _ip_bytes(settings["packet_bytes"], self.options.ip_version)
+        interval = self._interval_ns(settings["interval_ns"], size)
+        spent = count * interval
         step = Step(
             key="ping",
             probe="ping",
-            params=settings,
+            params=settings | {"interval_ns": interval},
             packets=count,
             duration_ns=spent + settings["timeout_ns"],
             expected_ns=spent,
-            offered_bps=size * 8 * NS_PER_S // settings["interval_ns"],
+            offered_bps=size * 8 * NS_PER_S // interval,
             total_bytes=2 * count * size,
             why="a cross-check by other means: ICMP may be treated differently, so it judges nothing",
         )
@@ -112,9 +123,7 @@ class Builder:
         sent = marks(tuple(asked[DSCP]), tuple(asked[ECN]))
         sessions = 1 + len(asked[ECN])  # one carries all; where an ECN value does not reach the far end, another for it
         size = _ip_bytes(PACKET_BYTES, self.options.ip_version)
-        interval = settings["interval_ns"]
-        if self.options.max_rate_bps is not None:
-            interval = max(interval, size * 8 * NS_PER_S // self.options.max_rate_bps)
+        interval = self._interval_ns(settings["interval_ns"], size)
         count, further = len(sent) * settings["packets"], len(asked[ECN]) * settings["packets"]
         params = settings | {"dscp": list(asked[DSCP]), "ecn": list(asked[ECN]), "interval_ns": interval}
         step = Step(
@@ -190,9 +199,7 @@ class Builder:
 
     def _rate(self, rate: int, ip_bytes: float) -> tuple[int, list[str]]:
         """The packet rate within `MAX_SHARE` of the line and within --max-rate."""
-        contracted = [
-            bps for direction in (Direction.FORWARD, Direction.REVERSE) if (bps := self.link.contracted_bps(direction))
-        ]
+        contracted = self._contracted()
         reasons = []
         if self.options.reflector and self.options.rate_pps is None and rate > FOREIGN_PPS:
             rate = FOREIGN_PPS

@@ -46,3 +46,22 @@ def test_packets_give_way_to_a_cap_on_bytes_down_to_the_first_round() -> None:
     assert least.total_bytes == 64 * members.FIRST * 128
     with pytest.raises(UsageError, match="shortest form"):
         steps(Link(cir_bps=10**9), max_bytes=1_000_000)
+
+
+def test_what_only_looks_is_no_faster_than_a_narrow_line() -> None:
+    def planned(cir_bps: int, **options: object) -> tuple[dict[str, Step], tuple[str, ...]]:
+        made = make(TRAINING, Link(cir_bps=cir_bps), PlanOptions(only=("marking", "ping", "mtu"), **options))  # type: ignore[arg-type]
+        return {step.key: step for step in made.steps}, made.reasons
+
+    usual, said = planned(10**9)
+    assert not any("contracted: it cannot go slower" in reason for reason in said)
+    narrow, said = planned(2_000)
+    for key in ("marking", "ping"):
+        assert usual[key].offered_bps > narrow[key].offered_bps
+        assert narrow[key].offered_bps in (1999, 2000)
+        assert narrow[key].params["interval_ns"] > usual[key].params["interval_ns"]
+        assert narrow[key].expected_ns > usual[key].expected_ns
+    (remark,) = [reason for reason in said if "contracted: it cannot go slower" in reason]
+    assert remark.startswith("mtu offers 100 kbit/s, more than the 2 kbit/s contracted")
+    capped, _ = planned(10**9, max_rate_bps=100_000)
+    assert capped["marking"].offered_bps <= 100_000

@@ -164,3 +164,25 @@ def test_a_search_begins_at_what_is_possible() -> None:
     six = make(BENCHMARK, line, PlanOptions(ip_version=6))
     assert six.steps[0].params["sizes"][0][0] == 110
     assert any("64 octets do not fit" in reason for reason in six.reasons)
+
+
+def test_services_that_ask_for_more_than_the_line_get_one_remark() -> None:
+    def remarks(line: Link) -> list[str]:
+        return [reason for reason in plan(line).reasons if "contracted rate" in reason]
+
+    assert remarks(LINK) == []
+    assert (
+        remarks(Link(cir_bps=200_000_000)) == []
+    )  # the line as one service: its overshoot is asked for, and no service's rate
+    (said,) = remarks(replace(LINK, cir_bps=100_000_000, rate_counts="l2"))
+    assert "data forward CIR + EIR 120 Mbit/s of 100 Mbit/s" in said
+    assert "reverse" not in said  # 80 of 100
+    (said,) = remarks(replace(LINK, cir_bps=125_000_000))  # 120 counted at l2 are more with preamble and gap
+    assert "data forward CIR + EIR" in said
+    assert remarks(replace(LINK, cir_bps=125_000_000, rate_counts="l2")) == []
+    exact = Service("one", 90_000_000, eir_bps=10_000_000, sizes=((46, 3), (1500, 1)))
+    assert remarks(Link(cir_bps=100_000_000, services=(exact,))) == []
+    twice = tuple(Service(name, 60_000_000, sizes=((1500, 1),)) for name in "ab")
+    (said,) = remarks(Link(cir_bps=100_000_000, services=twice))
+    assert "all CIRs forward 120 Mbit/s" in said
+    assert "all CIRs reverse 120 Mbit/s" in said
