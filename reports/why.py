@@ -9,6 +9,7 @@ from typing import Any
 from linkqual.model import Diagnosis, Direction, FlowsResult, LoadCount, Qualification, TrainsResult
 from linkqual.reports import charts_cause
 from linkqual.reports.marks import Picture
+from linkqual.rules.why.reading import UNLOOKED
 from linkqual.session import flow_sharing
 from linkqual.session.flow_sharing import Sharing
 from linkqual.stats import load_rates
@@ -76,6 +77,8 @@ def _seen_in(one: Diagnosis) -> str:
 def title(one: Diagnosis) -> str:
     """ "A policer"; of a single flow it is said whose it is."""
     said = _TITLES.get(one.cause, one.cause.capitalize())
+    if one.cause == "none" and one.sentence.endswith(UNLOOKED):
+        said = "Not looked into"
     return f"{said} (one flow alone)" if one.subject == "flow" else said
 
 

@@ -25,7 +25,7 @@ def not_needed(step: Step, plan: Plan, measurements: Sequence[Measurement]) -> s
 
 
 def _short(way: Direction, plan: Plan, measurements: Sequence[Measurement]) -> bool:
-    found = list(_findings(way, plan, measurements))
+    found = list(findings(way, plan, measurements))
     if any(one.outcome in _DOUBTFUL for one in found):
         return True
     carried = loads.by_streams(measurements, way)
@@ -38,7 +38,8 @@ def _short(way: Direction, plan: Plan, measurements: Sequence[Measurement]) -> b
     return not judged and most.allowed_bps is not None and loads.median(most) < loads.WHOLE * most.allowed_bps
 
 
-def _findings(way: Direction, plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Finding]:
+def findings(way: Direction, plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Finding]:
+    """Of the goodput of one direction that was measured."""
     family = family_size(plan.objectives)
     for objective in plan.objectives:
         if objective.metric == "throughput" and objective.direction is way:

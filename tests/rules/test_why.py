@@ -8,8 +8,23 @@ from random import Random
 
 import pytest
 
-from linkqual.model import Diagnosis, Measurement
+from linkqual.model import (
+    Diagnosis,
+    Direction,
+    Fault,
+    Link,
+    Measurement,
+    Objective,
+    Outcome,
+    Plan,
+    Relation,
+    Step,
+    ThroughputResult,
+)  # fmt: skip
+from linkqual.reports import why
+from linkqual.rules import judge
 from linkqual.rules.why import diagnose
+from linkqual.rules.why.reading import UNLOOKED
 
 from .seeded_lines import CAUSES, line
 
@@ -85,3 +100,56 @@ def test_what_is_missing_makes_no_cause_certain_that_is_none() -> None:
         kept = [holed(one, chance) for one in made.measured if chance.random() > 0.15]
         for told in diagnose(made.plan, kept):
             assert told.cause == cause or told.confidence != "high", (seed, told)
+
+
+def seconds(*rates: float, cir: int | None = 10**8) -> tuple[Plan, list[Measurement]]:
+    asked = Objective("throughput", "p5", Direction.FORWARD, 90e6, Relation.AT_LEAST)
+    step = Step("throughput/forward/8", "throughput", {"streams": 8, "judged": True}, Direction.FORWARD)
+    load = ThroughputResult(8, rates, allowed_bps=94e6 if cir else None, mss=1448)
+    return Plan("p", (), (asked,), Link(cir_bps=cir, mtu=1500)), [Measurement(step, 0, 1, throughput=load)]
+
+
+def test_slow_seconds_of_a_good_median_are_told_one_by_one() -> None:
+    plan, taken = seconds(*(70e6 if at % 5 == 2 else 94e6 for at in range(60)))
+    (told,) = diagnose(plan, taken)
+    assert judge(plan, taken).findings[0].outcome is Outcome.FAIL
+    assert (told.cause, told.confidence) == ("none", "low")
+    assert "most seconds carry all of it" in told.sentence
+    assert "slow seconds at 3, 8, 13, 18, 23, 28, 33, 38 and 4 more of 60, down to 70 Mbit/s" in told.sentence
+    assert "nothing holds all seconds down" in told.because
+
+
+def test_a_goodput_that_fails_has_its_why_without_a_contracted_rate_too() -> None:
+    (told,) = diagnose(*seconds(*[60e6] * 60, cir=None))
+    assert "60 seconds carry less" in told.sentence
+    assert "--cir" in told.decide
+    assert diagnose(*seconds(*[94e6] * 60, cir=None)) == ()
+    assert diagnose(*seconds(*[94e6] * 10)) == ()  # open for want of seconds: none of them is slow
+
+
+def ran(probe: str, fault: Fault | None = None) -> Measurement:
+    return Measurement(Step(f"{probe}/forward", probe, {}, Direction.FORWARD), 0, 1, fault=fault)
+
+
+def test_what_was_not_looked_for_is_not_called_looked_for() -> None:
+    plan, taken = seconds(*[60e6] * 60)
+    (told,) = diagnose(plan, taken)
+    assert told.sentence.endswith(UNLOOKED)
+    assert "--only trains" in told.decide
+    assert "--only flows" in told.decide
+    assert why.title(told) == "Not looked into"
+
+
+def test_what_ran_and_failed_is_said_and_not_asked_for_again() -> None:
+    plan, taken = seconds(*[60e6] * 60)
+    failed = Fault("host-overload", "the host was starved", "end what else runs there")
+    (told,) = diagnose(plan, [*taken, ran("trains", failed), ran("flows")])
+    assert UNLOOKED not in told.sentence
+    assert "--only trains" not in told.decide
+    assert "--only flows" not in told.decide
+    assert "end what else runs there" in told.decide
+    against = dict(told.against)
+    assert against["policer"] == "looked for in vain: trains ran and told nothing: the host was starved"
+    assert "flows ran and told nothing" in against["hashing"]
+    assert "looked for in vain: policer, shaper, per-flow cap, hashing" in told.because
+    assert "not looked for: loss" in told.because

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from linkqual.model import Diagnosis, Direction, Measurement, Plan
 from linkqual.rules import loads, words
-from linkqual.rules.why import bucket, facts, flows, host, loss, overhead, packet_rate, window
+from linkqual.rules.why import bucket, facts, flows, host, loss, overhead, packet_rate, slow, window
 from linkqual.rules.why.facts import Facts
 from linkqual.rules.why.reading import Fit, Reading, diagnosis
 from linkqual.units import format_rate, format_ratio
@@ -28,12 +28,14 @@ CAUSES: tuple[Callable[[Facts], list[Reading]], ...] = (
 
 
 def diagnose(plan: Plan, measurements: Sequence[Measurement]) -> tuple[Diagnosis, ...]:
-    """One for each direction whose goodput falls short of the contract, or whose single flow falls short of many."""
+    """One for each direction whose goodput falls short of the contract, has slow seconds, or whose single flow falls short of many."""
     found = []
     for direction in (Direction.FORWARD, Direction.REVERSE):
         known = facts.of(plan, measurements, direction)
-        if known is not None:
-            found += _of(known)
+        told = _of(known) if known is not None else []
+        if not any(one.subject == "line" for one in told):
+            told += slow.diagnosis(plan, measurements, direction)
+        found += told
     return tuple(found)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from linkqual.model import LoadCount
 from linkqual.rules import hosts, loads, words
 from linkqual.rules.why.facts import MANY, Facts
@@ -24,8 +26,9 @@ LOOK = "run `linkqual test --only trains`: trains tell a policer from a shaper, 
 
 def readings(facts: Facts, because: str) -> list[Reading]:
     """Of the policer and of the shaper; `because`: why trains did not tell."""
-    why = because or "no trains of packets were sent"
-    return _of_udp(facts, why) or _of_tcp(facts, why) or [Reading(kind, Fit.UNSEEN, why, decide=LOOK) for kind in KINDS]
+    why = facts.in_vain("trains", because) or "no trains of packets were sent"
+    open_ = Reading("", Fit.UNSEEN, why, decide=facts.look("trains", LOOK), tried="trains" in facts.tried)
+    return _of_udp(facts, why) or _of_tcp(facts, why) or [replace(open_, cause=kind) for kind in KINDS]
 
 
 # ---- UDP
@@ -69,7 +72,7 @@ def _of_udp(facts: Facts, why: str) -> list[Reading]:
     shown = f"{len(over)} loads of more lost {losses}, and {span(rates)} (IP) came through; {grew}"
     said = f"a {kind} holds the direction to about {format_rate(rate)} (IP): what is sent beyond is lost while {grew}"
     evidence = (("UDP load", shown), *share_line(facts, share))
-    return [Reading(kind, Fit.FITS, said, evidence, why, LOOK), refuted(other, grew)]
+    return [Reading(kind, Fit.FITS, said, evidence, why, facts.look("trains", LOOK)), refuted(other, grew)]
 
 
 def _rise_ns(count: LoadCount) -> int | None:
@@ -101,7 +104,7 @@ def _of_tcp(facts: Facts, why: str) -> list[Reading]:
     if max(rates) <= (1 + PLATEAU) * min(rates) and _steady(facts) and rise > max(FLAT_NS, base / 4):
         said = f"a shaper holds the direction to about {format_rate(rate)} (goodput): {streams} end there, and a queue of {format_duration(rise)} fills"
         return [
-            Reading("shaper", Fit.FITS, said, evidence, why, LOOK),
+            Reading("shaper", Fit.FITS, said, evidence, why, facts.look("trains", LOOK)),
             refuted("policer", f"a queue of {format_duration(rise)} fills"),
         ]
     top = [loads.median(one) for one in many]
@@ -116,7 +119,7 @@ def _of_tcp(facts: Facts, why: str) -> list[Reading]:
         lost = format_ratio(facts.most_resent)
         said = f"a policer holds the direction to about {format_rate(max(top))} (goodput): {lost} of the packets were resent, no queue fills, and the idle line loses nothing"
         return [
-            Reading("policer", Fit.FITS, said, evidence, why, LOOK),
+            Reading("policer", Fit.FITS, said, evidence, why, facts.look("trains", LOOK)),
             refuted("shaper", f"the round trip grew by {format_duration(rise)} only: no queue fills"),
         ]
     return []

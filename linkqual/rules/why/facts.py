@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from linkqual.metrics import quantile
 from linkqual.model import (
     Direction,
+    Fault,
     FoundRate,
     Link,
     LoadCount,
@@ -61,6 +62,22 @@ class Facts:
     host_counts: tuple[LoadCount, ...]  # UDP loads that the receiving host lost too much of to tell of it
     found: tuple[FoundRate, ...]  # by the search, per packet size
     sharing: flow_sharing.Sharing
+    tried: dict[str, Fault | None]  # probes that ran in this direction, and what ended them
+
+    def in_vain(self, probe: str, because: str = "") -> str:
+        """What came of a probe that ran and told nothing of a cause; "" when it did not run."""
+        if probe not in self.tried:
+            return because
+        fault = self.tried[probe]
+        said = "; ".join(part for part in (because, fault.message if fault else "") if part)
+        return f"{probe} ran and told nothing" + (f": {said}" if said else "")
+
+    def look(self, probe: str, advice: str) -> str:
+        """`advice` to run a probe that did not run; of one that did, what its fault asks for."""
+        if probe not in self.tried:
+            return advice
+        fault = self.tried[probe]
+        return fault.hint if fault else ""
 
     @property
     def got(self) -> float:
@@ -173,8 +190,13 @@ def of(plan: Plan, measurements: Sequence[Measurement], direction: Direction) ->
         direction, plan.link, subject, load, measurement, ladder[-1], ladder, bbr, allowed,
         _idle(measurements, direction), _trains(measurements, direction),
         tuple(one for one in counts if load_rates.usable(one)), tuple(one for one in counts if not load_rates.usable(one)),
-        _found(measurements, direction), _sharing(measurements, direction),
+        _found(measurements, direction), _sharing(measurements, direction), _tried(measurements, direction),
     )  # fmt: skip
+
+
+def _tried(measurements: Sequence[Measurement], direction: Direction) -> dict[str, Fault | None]:
+    ways = (direction, Direction.ROUND_TRIP)
+    return {one.step.probe: one.fault for one in measurements if one.step.direction in ways and not one.not_needed}
 
 
 def _resent(result: ThroughputResult) -> float | None:

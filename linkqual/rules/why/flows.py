@@ -15,6 +15,7 @@ from linkqual.session.flow_sharing import Sharing
 from linkqual.stats import load_rates, throughput
 from linkqual.units import format_rate, format_ratio
 
+KINDS = ("per-flow cap", "hashing")
 ALIKE = 0.1  # streams that have the same limit reach the same rate
 GROWS = 1.08
 STEADY = 0.03  # coefficient of variation of the seconds of a stream that something holds down
@@ -128,13 +129,17 @@ def _by_tcp(facts: Facts) -> list[Reading]:
             return _tcp_groups(facts, result, *grouped)
     growth = _growth(facts)
     if growth is None:
-        why = "one load only" if len(facts.ladder) < 2 else "many streams carry no more than few"
-        refute = len(facts.ladder) > 1
-        return [
-            refuted(cause, why) if refute else Reading(cause, Fit.UNSEEN, why, decide=LOOK)
-            for cause in ("per-flow cap", "hashing")
-        ]
+        if len(facts.ladder) > 1:
+            return [refuted(cause, "many streams carry no more than few") for cause in KINDS]
+        return _open(facts, "one TCP load only")
     return growth
+
+
+def _open(facts: Facts, said: str) -> list[Reading]:
+    """TCP does not tell it; UDP flows were not sent, or told nothing either."""
+    vain = facts.in_vain("flows", facts.sharing.because) if "flows" in facts.tried else ""
+    why = f"{said}; {vain}" if vain else said
+    return [Reading(cause, Fit.UNSEEN, why, decide=facts.look("flows", LOOK), tried=bool(vain)) for cause in KINDS]
 
 
 def _filled_by_tcp(facts: Facts) -> list[Reading]:
@@ -166,12 +171,16 @@ def _filled_by_tcp(facts: Facts) -> list[Reading]:
         said,
         (*rates, *_tcp_lines(facts.ladder)),
         "",
-        f"{ENTROPY}; {LOOK}",
+        _spread(facts),
     )
     return [
         hashing,
         refuted("per-flow cap", "streams that run together reach very different rates: a cap would hold all alike"),
     ]
+
+
+def _spread(facts: Facts) -> str:
+    return "; ".join(filter(None, (ENTROPY, facts.look("flows", LOOK))))
 
 
 def _tcp_groups(facts: Facts, result: ThroughputResult, member: float, filled: tuple[int, ...]) -> list[Reading]:
@@ -193,7 +202,7 @@ def _tcp_groups(facts: Facts, result: ThroughputResult, member: float, filled: t
         *_tcp_lines(facts.ladder),
     )
     proven = len(result.flows_bps) >= LEAST_STREAMS and members is not None and bool(more)
-    hashing = Reading("hashing", Fit.PROVEN if proven else Fit.FITS, said, evidence, "", f"{ENTROPY}; {LOOK}")
+    hashing = Reading("hashing", Fit.PROVEN if proven else Fit.FITS, said, evidence, "", _spread(facts))
     return [hashing, refuted("per-flow cap", "streams reach very different rates: a cap would hold all alike")]
 
 
@@ -210,14 +219,26 @@ def _growth(facts: Facts) -> list[Reading] | None:
     in_step = loads.median(nearest) >= (1 - ALIKE) * nearest.streams * alone
     if not (in_step or met or _held_steadily(one)):
         said = f"one stream is slower than many, but neither steady nor in step with their number ({each})"
-        return [Reading(cause, Fit.UNSEEN, said, decide=LOOK) for cause in ("per-flow cap", "hashing")]
+        return _open(facts, said)
     doubt = _other_reasons(facts, met)
     said = f"each flow gets at most about {format_rate(alone)} (goodput), however many there are"
     fit = Fit.POSSIBLE if doubt else Fit.FITS
-    cap = Reading("per-flow cap", fit, said + (f"; {doubt}" if doubt else ""), _tcp_lines(facts.ladder), "", LOOK)
+    cap = Reading(
+        "per-flow cap",
+        fit,
+        said + (f"; {doubt}" if doubt else ""),
+        _tcp_lines(facts.ladder),
+        "",
+        facts.look("flows", LOOK),
+    )
     alike = f"members of a bundle would look like this where streams have one for themselves, and {_udp_words(facts)}"
     likely = in_step and _steady(one) and _chance_of_own(facts, nearest.streams, alone) < RARE
-    return [cap, Reading("hashing", Fit.POSSIBLE if likely else fit, alike, _tcp_lines(facts.ladder), "", LOOK)]
+    return [
+        cap,
+        Reading(
+            "hashing", Fit.POSSIBLE if likely else fit, alike, _tcp_lines(facts.ladder), "", facts.look("flows", LOOK)
+        ),
+    ]
 
 
 def _chance_of_own(facts: Facts, streams: int, alone: float) -> float:

@@ -10,6 +10,7 @@ from linkqual.stats import load_rates
 from linkqual.stats.throughput import RENO, cubic, mathis
 from linkqual.units import NS_PER_S, format_count, format_duration, format_rate, format_ratio
 
+LOOK = "run `linkqual test --only stamp`: losses of a line that is not loaded tell"
 NEAR = (0.4, 1.6)  # of the formulas' rate: delayed ACKs, timeouts and clustered losses move the real one that far
 LEAST_EVENTS, SURE_EVENTS = 3, 10
 MORE = 1.15
@@ -21,8 +22,10 @@ def readings(facts: Facts) -> list[Reading]:
     rtt, mss, idle = facts.rtt_ns, facts.load.mss, facts.idle
     if idle is None or rtt is None or mss is None:
         what = "no packet stream beside idle" if idle is None else "TCP told no round trip or segment size"
+        tried = idle is None and "stamp" in facts.tried
+        said = facts.in_vain("stamp") if tried else what
         return [
-            Reading("loss", Fit.UNSEEN, what, decide="run the stamp probe: losses of a line that is not loaded tell")
+            Reading("loss", Fit.UNSEEN, said, decide=facts.look("stamp", LOOK) if idle is None else "", tried=tried)
         ]
     if idle.events < LEAST_EVENTS:
         return [_few(facts, idle, rtt, mss)]

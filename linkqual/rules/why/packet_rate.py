@@ -10,7 +10,8 @@ ENCRYPTS = ("ipsec", "ipsec-cbc", "wireguard", "macsec")
 SAME = 0.1
 APART = 2.0  # sizes differ by that factor before a constant number of packets says anything
 BELOW = 0.9  # of what the line should carry at that size
-LOOK = "read the processors of the gateways while the load runs, and run the search probe: equal packets a second at every size name them"
+GATEWAYS = "read the processors of the gateways while the load runs"
+LOOK = "and run the search probe: equal packets a second at every size name them"
 
 
 def readings(facts: Facts) -> list[Reading]:
@@ -19,7 +20,12 @@ def readings(facts: Facts) -> list[Reading]:
     if len(held) < 2 or max(one.packet_bytes for one in held) < APART * min(one.packet_bytes for one in held):
         if set(ENCRYPTS) & set(facts.link.encapsulation):
             return [
-                Reading("packet rate", Fit.UNSEEN, "the processor of a gateway is not seen from the ends", decide=LOOK)
+                Reading(
+                    "packet rate",
+                    Fit.UNSEEN,
+                    "the processor of a gateway is not seen from the ends",
+                    decide=f"{GATEWAYS}, {facts.look('search', LOOK)}".rstrip(", "),
+                )
             ]
         return []
     rates = {one.packet_bytes: (one.rate_bps or 0.0) / 8 / one.packet_bytes for one in held}

@@ -12,6 +12,9 @@ from enum import IntEnum
 
 from linkqual.model import Diagnosis, Direction
 
+CAUSES_OF_THE_LINE = ("policer", "shaper", "per-flow cap", "hashing", "loss")
+UNLOOKED = "the cause was not looked into"
+ASK = "ask the carrier with these figures at hand"
 Lines = tuple[tuple[str, str], ...]  # what was looked at, what it showed
 
 
@@ -35,6 +38,7 @@ class Reading:
     evidence: Lines = ()
     thin: str = ""  # why it cannot be held for certain although it is proven
     decide: str = ""  # what to do next
+    tried: bool = False  # unseen, although what shows it ran
 
 
 def refuted(cause: str, said: str) -> Reading:
@@ -61,7 +65,7 @@ def diagnosis(direction: Direction, short: str, subject: str, readings: Sequence
         f"{short}: {best.said}",
         best.evidence,
         _against(readings, best),
-        best.decide,
+        best.decide or ASK,
         because,
         subject,
     )
@@ -85,14 +89,28 @@ def _confidence(best: Reading, rivals: Sequence[Reading], thin: str) -> tuple[st
 
 def _none(direction: Direction, short: str, subject: str, readings: Sequence[Reading]) -> Diagnosis:
     open_ = [one for one in readings if one.fit is Fit.UNSEEN]
-    if open_:
-        confidence, because = "low", f"not looked for: {', '.join(dict.fromkeys(one.cause for one in open_))}"
-    else:
-        confidence, because = "medium", "every cause known here was looked for"
+    because = "; ".join(
+        part for part in (_names("not looked for", open_, False), _names("looked for in vain", open_, True)) if part
+    )
+    confidence = "low" if because else "medium"
     decide = "; ".join(dict.fromkeys(one.decide for one in open_ if one.decide))
-    decide = decide or "measure again for longer and at another hour, and ask the carrier with these figures at hand"
-    said = f"{short}: none of the causes looked for explains it"
+    decide = decide or f"measure again for longer and at another hour, and {ASK}"
+    because = because or "every cause known here was looked for"
+    said = f"{short}: {_found_nothing(readings)}"
     return Diagnosis(direction, "none", confidence, said, (), _against(readings), decide, because, subject)
+
+
+def _names(head: str, unseen: Sequence[Reading], tried: bool) -> str:
+    found = dict.fromkeys(one.cause for one in unseen if one.tried is tried)
+    return f"{head}: {', '.join(found)}" if found else ""
+
+
+def _found_nothing(readings: Sequence[Reading]) -> str:
+    """What TCP tells by itself (windows, hosts, headers) is no search for a cause in the line."""
+    line = [one for one in readings if one.cause in CAUSES_OF_THE_LINE]
+    if any(one.fit is not Fit.UNSEEN for one in line):
+        return "none of the causes looked for explains it"
+    return "what was run to find the cause told nothing" if any(one.tried for one in line) else UNLOOKED
 
 
 def _against(readings: Sequence[Reading], chosen: Reading | None = None) -> Lines:
@@ -102,4 +120,8 @@ def _against(readings: Sequence[Reading], chosen: Reading | None = None) -> Line
         Fit.FITS: "fits too: ",
         Fit.PROVEN: "fits too: ",
     }
-    return tuple((one.cause, words.get(one.fit, "") + one.said) for one in readings if one is not chosen)
+    return tuple(
+        (one.cause, ("looked for in vain: " if one.tried else words.get(one.fit, "")) + one.said)
+        for one in readings
+        if one is not chosen
+    )
