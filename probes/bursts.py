@@ -31,7 +31,6 @@ from linkqual.wire.control import text_bytes
 
 GREET_NS = 5 * NS_PER_S  # until a first answer must have come back
 SILENCE_NS = 3 * NS_PER_S  # without any answer to a burst under way
-ANSWER_S = 3.0  # of the far end, while it is loaded
 LOOK_S = 0.2
 STRAGGLERS_S = 0.3
 UNHEARD = ("silent", "peer-lost")
@@ -87,7 +86,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         try:
             with _opened(step, bench, bench.control) as ways:
                 stopped_by, fault = _run(step, bench, bench.control, ways)
-                fault = _finish(bench.control, ways, fault)
+                fault = _finish(bench, bench.control, ways, fault)
                 silent = fault is not None and fault.kind in UNHEARD
                 results = {
                     way.direction: result(way.direction, way.shape, step.params, way.told(), stopped_by, silent=silent)
@@ -120,7 +119,7 @@ def _opened(step: Step, bench: Bench, control: Control) -> Iterator[list[_Way]]:
             for direction in WAYS:
                 shape = _shape(step, direction)
                 asked = asdict(shape)
-                opened = control.call("bursts.open", direction=str(direction), **asked)
+                opened = control.call("bursts.open", hurried=bench.interrupted, direction=str(direction), **asked)
                 sessions.append(str(opened["session"]))
                 config = BurstConfig(
                     session=int(str(opened["token"]), 16),
@@ -135,7 +134,7 @@ def _opened(step: Step, bench: Bench, control: Control) -> Iterator[list[_Way]]:
         except LinkqualError:
             for session in sessions:
                 with suppress(LinkqualError):
-                    control.call("bursts.close", timeout_s=ANSWER_S, session=session)
+                    control.call("bursts.close", hurried=bench.interrupted, session=session)
             raise
         yield ways
 
@@ -208,7 +207,7 @@ def _look(bench: Bench, control: Control, ways: list[_Way]) -> Fault | None:
         return fault_of(error)
     try:
         for way in ways:
-            _take(way, control.call("bursts.look", timeout_s=ANSWER_S, session=way.session))
+            _take(way, control.call("bursts.look", hurried=bench.interrupted, session=way.session))
     except LinkqualError as error:
         return far_fault(error)
     return None
@@ -224,7 +223,7 @@ def _take(way: _Way, said: dict[str, Any]) -> None:
     way.rows[False].append(rows)
 
 
-def _finish(control: Control, ways: list[_Way], fault: Fault | None) -> Fault | None:
+def _finish(bench: Bench, control: Control, ways: list[_Way], fault: Fault | None) -> Fault | None:
     """End both ends, and fetch the rest; a far end that is gone takes its last bursts with it."""
     if fault is None:
         time.sleep(STRAGGLERS_S)
@@ -236,7 +235,7 @@ def _finish(control: Control, ways: list[_Way], fault: Fault | None) -> Fault | 
             way.closed.add(True)
     for way in ways if not gone else ():
         try:
-            _take(way, control.call("bursts.close", timeout_s=ANSWER_S, session=way.session))
+            _take(way, control.call("bursts.close", hurried=bench.interrupted, session=way.session))
             way.closed.add(False)
         except LinkqualError as error:
             found = far_fault(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,17 @@ from linkqual.wire.load import ARRIVAL
 if TYPE_CHECKING:
     from linkqual.net.control import Control
 
-ASK_S = 3.5  # in which it must answer while a load runs, or has just run
 ROWS = 100_000  # arrivals in one answer
 
 
 class FarLoad:
-    """`opened`: the agent's answer to `load.open`. Every call raises PeerError when the agent refuses or is gone."""
+    """`opened`: the agent's answer to `load.open`. Every call raises PeerError when the agent refuses or is gone.
 
-    def __init__(self, control: Control, opened: dict[str, Any]) -> None:
-        self._control, self._session = control, opened["session"]
+    `hurried`: whether the run is to end; a busy agent is waited for until then.
+    """
+
+    def __init__(self, control: Control, opened: dict[str, Any], hurried: Callable[[], object] = bool) -> None:
+        self._control, self._session, self._hurried = control, opened["session"], hurried
         self.buffer_bytes = int(opened["buffer_bytes"])
 
     def begin(self, number: int, phase: Phase, window_bytes: int = 0) -> None:
@@ -52,16 +55,16 @@ class FarLoad:
 
     def look(self) -> dict[str, Any]:
         """See LoadEnd."""
-        return self._call("look", ASK_S)
+        return self._call("look")
 
     def halt(self) -> None:
         """See LoadEnd."""
-        self._call("halt", ASK_S)
+        self._call("halt")
 
     def result(self) -> dict[str, Any]:
         """See LoadEnd."""
         try:
-            counts: dict[str, Any] = json.loads(unpacked_text(str(self._call("result", ASK_S)["counts"])))
+            counts: dict[str, Any] = json.loads(unpacked_text(str(self._call("result")["counts"])))
         except (KeyError, ValueError) as error:
             raise WireError(f"the far end's counts are damaged: {error}") from error
         return counts
@@ -78,7 +81,7 @@ class FarLoad:
 
     def stop(self) -> dict[str, Any]:
         """See LoadEnd."""
-        return self._call("close", ASK_S)
+        return self._call("close")
 
-    def _call(self, do: str, timeout_s: float | None = None, **arguments: Any) -> dict[str, Any]:
-        return self._control.call(f"load.{do}", timeout_s=timeout_s, session=self._session, **arguments)
+    def _call(self, do: str, **arguments: Any) -> dict[str, Any]:
+        return self._control.call(f"load.{do}", hurried=self._hurried, session=self._session, **arguments)

@@ -29,7 +29,7 @@ from linkqual.probes.load_far import ROWS, FarLoad
 from linkqual.session import load_result
 from linkqual.session.load_caps import Caps, expected_ns
 from linkqual.session.load_phase import Phase
-from linkqual.units import NS_PER_S, format_rate
+from linkqual.units import NS_PER_S, format_count, format_rate
 from linkqual.wire.load import ARRIVAL, HEADERS
 
 Arrivals = npt.NDArray[np.void]
@@ -165,13 +165,13 @@ class Loading:
 
     def _progress(self, phase: Phase, here: dict[str, Any], left_ns: int) -> Progress:
         told = (here.get("told") or {}) if self._forward else here
-        lost = max(0, int(told.get("next_seq", 0)) - int(told.get("received", 0)))
+        missing = max(
+            0, int(told.get("next_seq", 0)) - int(told.get("received", 0))
+        )  # some wait in sockets not yet read
         rate = format_rate(phase.rate_bps) if phase.rate_bps else "as fast as it goes"
-        text = f"{phase.name}, {rate}"
+        text = f"{phase.name}, {rate}" + (f", {format_count(missing)} not yet arrived" if missing else "")
         done = int(here["sent"] if self._forward else here["received"])
-        return Progress(
-            f"UDP load {self.direction}", done, lost=lost, left_ns=max(0, left_ns - _OVERTIME_NS) or None, text=text
-        )
+        return Progress(f"UDP load {self.direction}", done, left_ns=max(0, left_ns - _OVERTIME_NS) or None, text=text)
 
     def _stragglers(self, sent: int, quiet_ns: int, *, hurry: bool) -> dict[str, Any]:
         """The receiver's result once all is there, or nothing more comes."""
@@ -262,8 +262,10 @@ def opened(
     payload = longest - HEADERS[6 if ":" in bench.peer_address else 4]
     if payload < 18:
         raise HostError(f"a packet of load has no room in {longest} bytes over this IP version", "take longer ones")
-    answer = bench.control.call("load.open", direction=str(direction), flows=flows, longest=payload, dscp=dscp)
-    far = FarLoad(bench.control, answer)
+    answer = bench.control.call(
+        "load.open", hurried=bench.interrupted, direction=str(direction), flows=flows, longest=payload, dscp=dscp
+    )
+    far = FarLoad(bench.control, answer, bench.interrupted)
     forward = direction is Direction.FORWARD
     config = LoadConfig(
         token=int(answer["token"]),

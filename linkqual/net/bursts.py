@@ -15,7 +15,7 @@ from linkqual.net.process import ANSWER, REPORT, ChildProcess, Json
 from linkqual.session.bursts import SENT, Shape, arrived
 
 Rows = npt.NDArray[np.void]
-ANSWER_S = 3.0
+ANSWER_S = 15.0  # of a living process on a busy host; of a dead one is heard at once
 
 
 class BurstEnd:

@@ -24,6 +24,7 @@ import ssl
 import termios
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from linkqual import __version__
@@ -46,15 +47,21 @@ from linkqual.wire.pairing import Peer, proof, same
 __all__ = ["Control", "Peer"]
 
 CALL_TIMEOUT_S = 15.0
+QUIET_S = 3.5  # in which the far kernel must have a request: a cut line is told within five seconds
 GOODBYE_S = 1.0
+_GLANCE_S = 0.5
 TIMEOUTS_S = {
     "trace": 180.0,
     "mtu.search": 60.0,
     "calibrate": 60.0,
     "stamp.open": 30.0,
     "stamp.close": 30.0,
+    "load.open": 30.0,
+    "bursts.open": 30.0,
 }  # requests that may take longer than the rest
-SEGMENT_BYTES = 1200  # of TCP payload, both ways: a path MTU down to 1280 that nobody tells of cannot cut off the control channel
+SEGMENT_BYTES = (
+    1200  # of TCP payload, both ways: a path MTU down to 1280 that nobody tells of cannot cut off the control channel
+)
 _SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)  # the kernel gave up waiting, nobody hung up
 _START = "start it there with `linkqual agent`"
 _FIREWALL = "check the address, and that firewalls let TCP and UDP through; the agent must be running there"
@@ -99,38 +106,50 @@ class Control:
         return control
 
     def call(
-        self, name: str, timeout_s: float | None = None, quiet_s: float | None = None, **args: Json
+        self,
+        name: str,
+        timeout_s: float | None = None,
+        quiet_s: float | None = None,
+        hurried: Callable[[], object] = bool,
+        **args: Json,
     ) -> dict[str, Json]:
         """Ask and wait for the answer. A refusal, a broken connection or an overdue answer is a PeerError.
 
         `quiet_s`: after so long without a word the far kernel must at least have acknowledged the request, or the line is cut; a
-        busy agent behind a line that works is waited for all the same.
+        busy agent behind a line that works is waited for all the same, unless `hurried` says that the run is to end.
+        By default QUIET_S, or `timeout_s` where that is given.
         """
         patience = TIMEOUTS_S.get(name, CALL_TIMEOUT_S) if timeout_s is None else timeout_s
+        if quiet_s is None:
+            quiet_s = QUIET_S if timeout_s is None else timeout_s
         with self._asking:
-            answer = self._call(name, patience, patience if quiet_s is None else quiet_s, args)
+            answer = self._call(name, patience, min(quiet_s, patience), hurried, args)
         if isinstance(answer, Refusal):
             raise PeerError(f"{self.peer.name}: {answer.message}", answer.hint, kind=answer.kind)
         return answer.result
 
-    def _call(self, name: str, patience: float, quiet: float, args: dict[str, Json]) -> Answer | Refusal:
+    def _call(
+        self, name: str, patience: float, quiet: float, hurried: Callable[[], object], args: dict[str, Json]
+    ) -> Answer | Refusal:
         if self._socket is None:
             raise self._gone("the connection is closed")
         number, self._next = self._next, self._next + 1
         frame = encode(Request(number, name, args))
-        deadline = time.monotonic() + patience
+        begun = time.monotonic()
         try:
             self._socket.settimeout(patience)
             self._socket.sendall(frame)
             with contextlib.suppress(TimeoutError):
-                return self._answer(number, deadline - patience + min(quiet, patience))
-            if not self._acknowledged():
-                patience = min(quiet, patience)
-                raise TimeoutError
-            return self._answer(number, deadline)
+                return self._answer(number, begun + quiet)
+            heard = self._acknowledged()
+            while heard and not hurried() and (now := time.monotonic()) < begun + patience:
+                with contextlib.suppress(TimeoutError):
+                    return self._answer(number, min(begun + patience, now + _GLANCE_S))
+            raise TimeoutError
         except TimeoutError:
             self._drop("silent")
-            raise self._gone(f"no answer to {name} within {patience:g} s") from None
+            waited = min(patience, round(time.monotonic() - begun, 1))
+            raise self._gone(f"no answer to {name} within {waited:g} s") from None
         except WireError as error:
             self._drop()
             raise self._gone(f"it sent no message we know ({error.message})") from None

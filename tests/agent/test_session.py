@@ -456,6 +456,16 @@ def test_a_busy_agent_behind_a_line_that_works_is_waited_for(agent_process: Any)
     control.close()
 
 
+def test_once_a_run_is_to_end_a_busy_agent_is_waited_for_no_longer(agent_process: Any) -> None:
+    control = Control.connect(agent_process.peer)
+    agent_process.signal(signal.SIGSTOP)
+    with pytest.raises(PeerError) as caught:
+        control.call("host", quiet_s=0.1, hurried=lambda: True)
+    assert "0.1 s" in caught.value.message
+    agent_process.signal(signal.SIGCONT)
+    control.close()
+
+
 def test_the_token_may_come_from_the_environment(
     start_agent: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

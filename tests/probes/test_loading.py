@@ -15,6 +15,7 @@ import pytest
 
 from linkqual.errors import PeerError, WireError
 from linkqual.model import Direction
+from linkqual.net import control
 from linkqual.net.load_ends import Ends, LoadConfig
 from linkqual.probes import load_far, loading
 from linkqual.probes.bench import Bench
@@ -78,7 +79,8 @@ def test_a_killed_agent_ends_the_load_and_what_was_counted_is_kept(far_end: Any)
 def test_a_far_end_that_falls_silent_ends_the_load_too(
     far_end: Any, direction: Direction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_far, "ASK_S", 0.5)
+    monkeypatch.setattr(control, "QUIET_S", 0.3)
+    monkeypatch.setattr(control, "CALL_TIMEOUT_S", 0.8)
     with loading.opened(far_end.bench(), direction, longest=500) as load:
         pids = [far_end.process.pid, *children(far_end.process.pid)]
         threading.Timer(0.4, lambda: [os.kill(pid, signal.SIGSTOP) for pid in pids]).start()
@@ -91,6 +93,28 @@ def test_a_far_end_that_falls_silent_ends_the_load_too(
     assert loaded.fault is not None
     assert (loaded.fault.kind, loaded.count.short) == ("silent", "silent")
     assert 0 < loaded.count.received <= loaded.count.sent
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_far_end_that_gets_no_time_for_a_while_ends_no_load(
+    far_end: Any, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "QUIET_S", 0.1)
+    with loading.opened(far_end.bench(), direction, longest=500) as load:
+        pids = [far_end.process.pid, *children(far_end.process.pid)]
+        threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGSTOP) for pid in pids]).start()
+        threading.Timer(1.7, lambda: [os.kill(pid, signal.SIGCONT) for pid in pids]).start()
+        loaded = load.run(Phase("x", 2_000_000, duration_ns=S // 2, sizes=((500, 1),)))
+    assert loaded.fault is None
+    assert loaded.count.received > 0
+
+
+def test_what_is_under_way_is_not_told_as_lost(far_end: Any) -> None:
+    with loading.opened(far_end.bench(), Direction.REVERSE) as load:
+        here = {"sent": 9, "next_seq": 16_966, "received": 7846}
+        told = load._progress(LONG, here, S)
+    assert (told.lost, told.done) == (None, 7846)
+    assert "9,120 not yet arrived" in told.text
 
 
 def children(pid: int) -> list[int]:
