@@ -110,6 +110,38 @@ def test_a_line_cut_in_the_middle(hosts: TwoHosts, direction: str, host: str) ->
             agent.kill()
 
 
+# The line is cut before a load is opened.
+OPENS = """
+import subprocess, sys
+from linkqual.errors import PeerError
+from linkqual.model import Direction
+from linkqual.net import control
+from linkqual.probes import loading
+from linkqual.probes.bench import Bench
+control.QUIET_S = 0.5
+channel = control.Control.connect(control.Peer.parse(sys.argv[1]))
+subprocess.run(["ip", "link", "set", "line0", "down"], check=True)
+for direction in (Direction.FORWARD, Direction.REVERSE):
+    try:
+        with loading.opened(Bench(channel.peer_address, channel.near_address, control=channel), direction):
+            print("opened", flush=True)
+    except PeerError as error:
+        print(error.kind, error.message, flush=True)
+"""
+
+
+def test_no_load_is_opened_for_long_over_a_line_that_is_cut(hosts: TwoHosts) -> None:
+    with hosts.start(hosts.far, AGENT) as agent:
+        try:
+            with hosts.start(hosts.near, OPENS, line_of(agent)) as near:
+                first, second = line_of(near), line_of(near)
+        finally:
+            agent.kill()
+    assert (first.split()[0], second.split()[0]) == ("silent", "silent")
+    assert "no answer to load.open within 0.5 s" in first  # of the 30 a busy agent has
+    assert "the connection is closed" in second
+
+
 GUEST = """
 import sys, time
 from linkqual.errors import PeerError
