@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from linkqual import profiles
 from linkqual.errors import ExitCode
 
 pytestmark = [
@@ -23,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces with `ip netns`: needs root"),
 ]
 NEAR, FAR = "10.98.6.1", "10.98.6.2"
+LOADS = ("--only", "stamp", "--only", "throughput")
 LINKQUAL = [sys.executable, "-m", "linkqual"]
 IMPATIENT = "from linkqual.cli import main; from linkqual.net import control; control.CALL_TIMEOUT_S = 3.0; raise SystemExit(main())"
 
@@ -101,10 +103,29 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
                 ip("netns", "del", host)
 
 
-def test_a_line_between_two_hosts(hosts: Hosts) -> None:
-    told = hosts.test(
-        hosts.agent(), "--quick", "--duration", "1s", "--streams", "2", "--rate", "5k", "--name", "Süd → 北 1"
-    )
+BRIEF = {  # every probe, with fewer packets
+    "members: {flows: 64, packets: 2500}": "members: {flows: 8, packets: 250}",
+    "marking: {packets: 20}": "marking: {packets: 4}",
+    "ping: {count: 20,": "ping: {count: 4,",
+    "warmup: 2 s ": "warmup: 1 s ",
+    "count: 1000 ": "count: 20 ",
+}
+
+
+def brief() -> str:
+    """The training profile, for a run that proves nothing but that all of it works."""
+    text = profiles.text("training")
+    for shipped, shorter in BRIEF.items():
+        assert text.count(shipped) == 1, shipped
+        text = text.replace(shipped, shorter)
+    return text
+
+
+def test_a_line_between_two_hosts(hosts: Hosts, tmp_path: Path) -> None:
+    profile = tmp_path / "brief.yaml"
+    profile.write_text(brief())
+    asked = ("--quick", "--duration", "1s", "--streams", "2", "--rate", "5k", "--name", "Süd → 北 1")
+    told = hosts.test(hosts.agent(), "--profile", str(profile), *asked)
     assert told.returncode == ExitCode.INCONCLUSIVE, told.stderr  # one second proves no 1e-5
     measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
     assert all(taken["fault"] is None for taken in measured.values()), measured
@@ -120,7 +141,7 @@ def test_a_wrong_token_is_refused_and_the_agent_serves_on(hosts: Hosts) -> None:
     refused = hosts.test(line, "--token", "not-the-token-at-all", "--only", "ping")
     assert refused.returncode == ExitCode.NO_DATA
     assert "token" in refused.stderr
-    assert hosts.test(line, "--only", "stamp", "--duration", "1s", "--rate", "1k").returncode != ExitCode.USAGE
+    assert hosts.test(line, "--only", "stamp", "--duration", "300ms", "--rate", "1k").returncode != ExitCode.USAGE
     assert hosts.document["measurements"][0]["fault"] is None
 
 
@@ -151,8 +172,7 @@ def test_a_line_cut_in_the_middle_is_told_as_silence(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_keeps_what_was_measured(hosts: Hosts, number: signal.Signals) -> None:
-    skipped = [word for probe in ("path", "marking", "ping") for word in ("--skip", probe)]
-    running = hosts.start(hosts.agent(), "--quick", "--duration", "60s", "--rate", "2k", *skipped)
+    running = hosts.start(hosts.agent(), "--quick", "--duration", "60s", "--rate", "2k", *LOADS)
     hosts.until_packets_flow()
     running.send_signal(number)
     out, err = running.communicate(timeout=30)
@@ -174,8 +194,7 @@ def test_a_far_end_without_iperf3_says_so_and_the_rest_is_measured(hosts: Hosts,
     for program in ("ip", "python3"):
         (bare / program).symlink_to(f"/usr/sbin/{program}" if program == "ip" else sys.executable)
     line = hosts.agent(PATH=str(bare))
-    skipped = [word for probe in ("path", "marking", "ping") for word in ("--skip", probe)]
-    hosts.test(line, "--duration", "1s", "--rate", "1k", "--streams", "1", "--quick", *skipped)
+    hosts.test(line, "--duration", "1s", "--rate", "1k", "--streams", "1", "--quick", *LOADS)
     measured = {taken["step"]["probe"]: taken for taken in hosts.document["measurements"]}
     assert measured["throughput"]["fault"]["kind"] == "missing-program"
     assert "iperf3" in measured["throughput"]["fault"]["message"]

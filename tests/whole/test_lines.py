@@ -58,8 +58,9 @@ class Told:
         return outcome
 
 
-def run(folder: Path, *arguments: str) -> Told:
-    command = [sys.executable, "-m", "linkqual", "test", *arguments, "-o", str(folder / "run")]
+def run(folder: Path, *arguments: str, verb: str = "test") -> Told:
+    """`verb`: `measure` where neither a verdict nor a report is looked at."""
+    command = [sys.executable, "-m", "linkqual", verb, *arguments, "-o", str(folder / "run")]
     said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     document = json.loads((folder / "run" / "run.json").read_text())
     return Told(said.returncode, document, folder / "run", said.stdout + said.stderr)
@@ -91,7 +92,7 @@ def assert_delay_is_the_described_one(told: Told, name: str) -> None:
     ("name", "duration"), [("lossy", "1s"), ("bursty-loss", "2s"), ("jittery", "1s"), ("long-return", "1s")]
 )
 def test_delay_and_loss_of_a_shipped_line(name: str, duration: str, tmp_path: Path) -> None:
-    told = run(tmp_path, "--line", name, "--only", "stamp", "--duration", duration)
+    told = run(tmp_path, "--line", name, "--only", "stamp", "--duration", duration, verb="measure")
     assert_counts_are_the_lines_own(told)
     assert_delay_is_the_described_one(told, name)
 
@@ -125,7 +126,9 @@ def test_loss_is_laid_to_the_right_direction(forward: str, reverse: str, bad: st
 
 @pytest.mark.parametrize("name", ["slow-reverse", "policed"])
 def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
-    told = run(tmp_path, "--line", name, "--only", "throughput", "--streams", "4", "--duration", "4s", "--quick")
+    asked = ("--only", "throughput", "--streams", "4", "--duration", "3s", "--quick")
+    told = run(tmp_path, "--line", name, *asked, verb="measure")
+    assert {taken["step"]["direction"] for taken in told.of("throughput")} >= {"forward", "reverse"}
     expected = read.line(name).expect.goodput_bps
     for taken in told.of("throughput"):
         assert taken["fault"] is None, taken["fault"]
@@ -138,11 +141,21 @@ def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
             assert mean < 0.95 * taken["throughput"]["allowed_bps"]
 
 
+EASIER = {  # few good seconds, packets and bursts prove these, instead of 59, 332,858 and 299
+    "statistic: p5\n": "statistic: p50\n",
+    "limit: 1e-5\n": "limit: 1e-4\n",
+    "metric: pdv\n    statistic: p99.9\n": "metric: pdv\n    statistic: p99\n",
+    "metric: burst_completion\n    statistic: p99\n": "metric: burst_completion\n    statistic: p90\n",
+    "count: 1000 ": "count: 100 ",
+}
+
+
 def quick(folder: Path) -> str:
-    """The training profile with a median in place of the slowest seconds: few good ones prove it instead of 59."""
+    """The training profile with easier limits where only the number of samples makes it long: all it measures and judges is there."""
     text = profiles.text("training")
-    assert "statistic: p5\n" in text
-    text = text.replace("statistic: p5\n", "statistic: p50\n")
+    for shipped, easier in EASIER.items():
+        assert text.count(shipped) == 1, shipped
+        text = text.replace(shipped, easier)
     (folder / "quick.yaml").write_text(text)
     return str(folder / "quick.yaml")
 
