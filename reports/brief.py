@@ -57,13 +57,13 @@ def _trains(q: Qualification) -> Iterator[tuple[str, str]]:
     for one in (m.trains for m in q.measurements if m.trains is not None):
         said = [one.kind if one.kind != "unknown" else f"nothing certain: {one.because}"]
         if one.rate_bps:
-            said.append(f"rate {format_rate(one.rate_bps[0])}")
+            said.append(f"rate {why.counted(one.rate_bps[0], one.counts)}")
         if one.bucket_bytes:
             said.append(f"bucket {format_size(one.bucket_bytes[0])}")
         if one.buffer_ns:
             said.append(f"queue {format_duration(one.buffer_ns[0])}")
         if one.at_least_bps:
-            said.append(f"no limit below {format_rate(one.at_least_bps)}")
+            said.append(f"no limit below {why.counted(one.at_least_bps, one.counts)}")
         yield f"trains {ARROWS[one.direction]}", ", ".join(said)
 
 

@@ -93,7 +93,7 @@ def _said(result: TrainsResult, train: Train) -> str:
     if result.bucket_bytes:
         parts.append(f"{format_size(result.bucket_bytes[0])} at once")
     if result.rate_bps:
-        parts.append(f"then {format_rate(result.rate_bps[0])}")
+        parts.append(f"then {format_rate(result.rate_bps[0])} ({result.counts})")
     return ", ".join(parts)
 
 

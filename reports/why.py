@@ -111,7 +111,7 @@ class TrainsShown:
     picture: Picture | None
 
 
-_COUNTS = {"l1": "preamble, gap and FCS counted", "l2": "frame and FCS counted", "l3": "IP packets alone counted"}
+COUNTS = {"l1": "preamble, gap and FCS counted", "l2": "frame and FCS counted", "l3": "IP packets alone counted"}
 
 
 def trains(q: Qualification) -> list[TrainsShown]:
@@ -125,7 +125,7 @@ def _train_facts(one: TrainsResult) -> Iterator[tuple[str, str]]:
              "none": "nothing slower than the sender", "unknown": "not known"}  # fmt: skip
     yield "met", kinds.get(one.kind, one.kind)
     if one.rate_bps:
-        yield "rate", f"{_span(one.rate_bps, format_rate)}, {_COUNTS.get(one.counts, one.counts)}"
+        yield "rate", f"{_span(one.rate_bps, format_rate)}, {COUNTS.get(one.counts, one.counts)}"
     if one.bucket_bytes:
         yield "bucket", _span(one.bucket_bytes, format_size)
     if one.buffer_ns:
@@ -133,13 +133,18 @@ def _train_facts(one: TrainsResult) -> Iterator[tuple[str, str]]:
     elif one.buffer_at_least_ns:
         yield "queue", f"at least {format_duration(one.buffer_at_least_ns)} deep, its end was not seen"
     if one.at_least_bps:
-        yield "no limit below", format_rate(one.at_least_bps)
+        yield "no limit below", f"{format_rate(one.at_least_bps)}, {COUNTS.get(one.counts, one.counts)}"
     void = [train for train in one.trains if train.void]
     sent = sum(train.packets for train in one.trains)
     used = f"{len(one.trains) - len(void)} of {len(one.trains)} trains count, {format_count(sent)} packets of {one.packet_bytes} B"
     yield "seen in", used + (f"; left out: {', '.join(dict.fromkeys(train.void for train in void))}" if void else "")
     if one.because:
         yield "because", one.because
+
+
+def counted(bps: float, counts: str) -> str:
+    """ "101.6 Mbit/s (l1: preamble, gap and FCS counted)": a rate with what it counts."""
+    return f"{format_rate(bps)} ({counts}: {COUNTS.get(counts, 'not known')})"
 
 
 def _span(values: tuple[float, float, float], words: object) -> str:

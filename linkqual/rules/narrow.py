@@ -39,7 +39,7 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
 def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
     """Where the narrowest hop is, what it does, how sure that is and why."""
     if found.kind == "none":
-        return f"{found.direction}, no bottleneck below {format_rate(round(found.at_least_bps or 0))}: {found.because}"
+        return f"{found.direction}, no bottleneck below {_counted(found, found.at_least_bps or 0)}: {found.because}"
     if found.rate_bps is None:
         return f"{found.direction}, the narrowest hop is not known: {found.because}"
     limit = f"{_rates(found, found.rate_bps[0])}, a {found.kind}{_depths(found)}"
@@ -85,35 +85,40 @@ def places(plan: Plan, measurements: Sequence[Measurement]) -> tuple[Place, ...]
         if result is not None and first is not None:
             rows.append(Place(name, way, "measured", _carries(result, first)))
         elif result is not None and result.rate_bps is not None and result.links == 1:
-            rows.append(Place(name, way, "measured", format_rate(round(result.rate_bps[0]))))
+            rows.append(Place(name, way, "measured", _counted(result, result.rate_bps[0])))
         else:
             rows.append(Place(name, way, "unknown", "not looked at"))
-        rows.append(_middle(result, way, contracted))
+        rows.append(_middle(result, way, contracted, plan.link.rate_counts))
     return rows[0], rows[1], rows[3], rows[2]
 
 
-def _middle(result: NarrowResult | None, way: Direction, contracted: int | None) -> Place:
+def _middle(result: NarrowResult | None, way: Direction, contracted: int | None, counts: str) -> Place:
     name = "the middle"
     if result is not None and result.rate_bps is not None and result.named > 1:
-        return Place(name, way, "measured", format_rate(round(result.rate_bps[0])))
+        return Place(name, way, "measured", _counted(result, result.rate_bps[0]))
     if result is not None and result.rate_bps is not None and result.named == 1:
         return Place(
             name,
             way,
             "measured",
-            f"at least {format_rate(round(result.rate_bps[0]))}, what the egress before it lets through",
+            f"at least {_counted(result, result.rate_bps[0])}, what the egress before it lets through",
         )
     if result is not None and result.at_least_bps:
-        return Place(name, way, "measured", f"at least {format_rate(round(result.at_least_bps))}")
+        return Place(name, way, "measured", f"at least {_counted(result, result.at_least_bps)}")
     if contracted:
-        return Place(name, way, "declared", f"{format_rate(contracted)} by contract")
+        return Place(name, way, "declared", f"{format_rate(contracted)} ({counts.upper()}) by contract")
     return Place(name, way, "unknown", "neither measured nor declared")
 
 
 def _carries(found: NarrowResult, link: LinkSeen) -> str:
     if link.rate_bps is None:
-        return f"at least {format_rate(round(link.offered_bps))} ({found.counts.upper()})"
-    return f"{format_rate(round(link.rate_bps))} ({found.counts.upper()})"
+        return f"at least {_counted(found, link.offered_bps)}"
+    return _counted(found, link.rate_bps)
+
+
+def _counted(found: NarrowResult, bps: float) -> str:
+    """A rate with what it counts."""
+    return f"{format_rate(round(bps))} ({found.counts.upper()})"
 
 
 def _rates(found: NarrowResult, bps: float) -> str:
@@ -130,7 +135,7 @@ def _depths(found: NarrowResult) -> str:
 
 def _other(found: NarrowResult, number: int, trace: Sequence[Hop]) -> str:
     rate = next((one.rate_bps for one in found.seen if one.number == number), None)
-    return f"{where_is(number, found.links, trace)}{f' at {format_rate(round(rate))}' if rate else ''}"
+    return f"{where_is(number, found.links, trace)}{f' at {_counted(found, rate)}' if rate else ''}"
 
 
 def _weight(plan: Plan, found: NarrowResult) -> str:

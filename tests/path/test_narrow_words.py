@@ -97,7 +97,7 @@ def test_one_sentence_says_rate_kind_near_ties_and_confidence() -> None:
 
 def test_what_is_not_known_is_not_named() -> None:
     none = NarrowResult(Direction.FORWARD, 4, "none", at_least_bps=900e6, because="the sender was the limit")
-    assert sentence(none, HOPS) == "forward, no bottleneck below 900 Mbit/s: the sender was the limit"
+    assert sentence(none, HOPS) == "forward, no bottleneck below 900 Mbit/s (L1): the sender was the limit"
     unknown = NarrowResult(Direction.REVERSE, 4, because="the rate changed")
     assert sentence(unknown, HOPS) == "reverse, the narrowest hop is not known: the rate changed"
     unnamed = replace(FOUND, named=0, narrow=(), because="it was ended")
@@ -114,7 +114,7 @@ def test_three_places_each_measured_declared_or_unknown() -> None:
         ("end B's egress", Direction.REVERSE, "unknown"),
     ]
     assert rows[0].said == "at least 90 Mbit/s (L2)"
-    assert rows[2].said == "100 Mbit/s by contract"
+    assert rows[2].said == "100 Mbit/s (L1) by contract"
     first = replace(FOUND, named=1, seen=(LinkSeen(1, 90e6, 50e6, narrow=True),))
     assert "at least 50 Mbit/s" in places(plan, [measured(first)])[1].said
     assert places(plan_of(Link(), PlanOptions(expiring_load=True)), [measured(FOUND)])[2].state == "unknown"

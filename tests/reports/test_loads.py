@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from linkqual import model as m
-from linkqual.reports import bursts, charts_cause, charts_load, ladder, sheet, terminal, why
+from linkqual.reports import brief, bursts, charts_cause, charts_load, ladder, sheet, terminal, why
 
 from . import loaded
 from .measured import FORWARD, REVERSE
@@ -115,6 +115,17 @@ def test_a_train_without_a_curve_has_no_picture() -> None:
     picture = charts_cause.arrival_curve(blind)
     assert picture is not None
     assert "--chart-limit" not in picture.svg  # no slope where none is known
+
+
+def test_the_rate_of_trains_stands_with_what_it_counts() -> None:
+    """Without it the rate of a policer set by frames looks like another one than was ordered."""
+    q = SAMPLES["policed"]()
+    (said,) = [words for head, words in brief.loads(q) if head == "trains →"]
+    assert "rate 600.1 Mbit/s (l1: preamble, gap and FCS counted)" in said
+    result = replace(loaded.trains().trains, rate_bps=None, kind="none", at_least_bps=1e9, counts="l3")
+    none = replace(loaded.trains(), trains=result)
+    (said,) = [words for head, words in brief.loads(replace(q, measurements=(none,))) if head == "trains →"]
+    assert "no limit below 1 Gbit/s (l3: IP packets alone counted)" in said
 
 
 def test_the_train_that_says_what_all_say_is_shown() -> None:
