@@ -98,7 +98,7 @@ def _head(q: Qualification, style: _Style) -> list[str]:
 
 
 def _table(q: Qualification, style: _Style) -> list[str]:
-    findings = wording.findings_of(q)
+    findings = wording.shown_of(q)
     if not findings:
         return []
     for level in _LEVELS:
@@ -258,12 +258,18 @@ def _headed(lines: list[tuple[str, str]], style: _Style) -> list[str]:
 def _sentences(q: Qualification, style: _Style) -> list[str]:
     lines: list[str] = []
     for remark in wording.remarks(q, (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.NO_DATA)):
-        subject = style.text(remark.subject(len(wording.findings_of(q))))
+        subject = style.text(remark.subject(len(wording.shown_of(q))))
         head = f"{style.symbol(remark.outcome)} {subject}:" if subject else style.symbol(remark.outcome)
         found = wrap(f"{head} {style.text(remark.because)}", style.width, "", "  ")
         lines += _painted(found, head, f"1;{_COLOURS[remark.outcome]}", style)
         if remark.decide:
             lines += wrap(style.text(f"To decide: {remark.decide}"), style.width, "  ", "  ")
+    others = wording.apart_words(q)
+    if others:
+        head = style.symbol(Outcome.NO_DATA)
+        lines += _painted(
+            wrap(f"{head} {style.text(others)}", style.width, "", "  "), head, f"1;{_COLOURS[Outcome.NO_DATA]}", style
+        )
     quiet = [f for f in wording.findings_of(q) if f.outcome is Outcome.NOT_JUDGED]
     if quiet:
         names = ", ".join(f"{wording.metric_title(f.objective)} {wording.ARROWS[f.objective.direction]}" for f in quiet)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Estimate, Fault, Finding, Objective, Outcome, Qualification, Relation, StampResult
 from linkqual.plan.sizes import Sizes
+from linkqual.rules import apart
 from linkqual.rules.estimates import UNDIRECTED
 from linkqual.units import NS_PER_S, format_count, format_duration, format_packet_rate, format_rate, format_value
 
@@ -140,6 +141,32 @@ def findings_of(qualification: Qualification) -> tuple[Finding, ...]:
     return qualification.verdict.findings if qualification.verdict else ()
 
 
+def apart_of(qualification: Qualification) -> tuple[Finding, ...]:
+    """Those without data because other probes alone were asked for: one sentence says it of them all."""
+    if any(m.stamp and m.stamp.far_end != "agent" for m in qualification.measurements):
+        return ()  # a reflector that is not ours: each says that it needs our agent
+    ran, plan = {m.step.probe for m in qualification.measurements}, qualification.plan
+    return tuple(
+        one
+        for one in findings_of(qualification)
+        if one.outcome is Outcome.NO_DATA
+        and apart.sits_out(one.objective, plan)
+        and METRICS[one.objective.metric].probe not in ran
+    )
+
+
+def shown_of(qualification: Qualification) -> tuple[Finding, ...]:
+    """Findings of the probes that were asked for, in the order of the profile."""
+    left = apart_of(qualification)
+    return tuple(one for one in findings_of(qualification) if one not in left)
+
+
+def apart_words(qualification: Qualification) -> str:
+    """ "24 red lines of other probes are not part of this run (stamp): NO DATA"; "" when every probe ran."""
+    said = apart.sentence([one.objective for one in apart_of(qualification)])
+    return f"{said}: {SIGNS[Outcome.NO_DATA].word}" if said else ""
+
+
 def headline(qualification: Qualification) -> str:
     """What the verdict means for this line, in one sentence with counts."""
     required = [finding for finding in findings_of(qualification) if finding.objective.required]
@@ -198,7 +225,7 @@ def remarks(qualification: Qualification, outcomes: Iterable[Outcome], *, requir
     `required`: only of those that decide the verdict.
     """
     groups: dict[tuple[Outcome, str, str], list[Finding]] = {}
-    for finding in findings_of(qualification):
+    for finding in shown_of(qualification):
         if required and not finding.objective.required:
             continue
         groups.setdefault((finding.outcome, finding.because, finding.decide), []).append(finding)

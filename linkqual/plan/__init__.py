@@ -144,6 +144,7 @@ def _resolve(
 ) -> tuple[tuple[Objective, ...], list[str]]:
     """The objectives with their limits on this line, and the sentences that say how."""
     found: list[Objective] = []
+    unrun: dict[str, int] = {}  # red lines of each probe that does not run
     reasons: dict[str, None] = {}  # an ordered set: forward and reverse often say the same
     for objective in profile.objectives:
         metric = METRICS[objective.metric]
@@ -158,7 +159,8 @@ def _resolve(
         if value is None and limit.text == NONE:
             why = f"{objective.metric} {objective.statistic}: measured and shown, the profile sets no limit"
         if metric.probe not in probes:
-            why = f"{objective.metric} {objective.statistic}: {metric.probe} is not run, so there will be no data"
+            unrun[metric.probe] = unrun.get(metric.probe, 0) + 1
+            why = ""
         capped = options.max_rate_bps
         if metric.name == "throughput" and value is not None and capped is not None and capped < value / 0.9:
             value, why = (
@@ -173,7 +175,16 @@ def _resolve(
         if why:
             reasons[why] = None
         found.append(replace(objective, limit=value))
-    return tuple(found), [*reasons, *_falling(found)]
+    return tuple(found), [*reasons, *_no_data(unrun), *_falling(found)]
+
+
+def _no_data(unrun: dict[str, int]) -> list[str]:
+    """What follows from probes that do not run, in one sentence."""
+    if not unrun:
+        return []
+    count = sum(unrun.values())
+    lines = f"{count} red lines" if count > 1 else "one red line"
+    return [f"{', '.join(unrun)} {'are' if len(unrun) > 1 else 'is'} not run, so there will be no data of {lines}"]
 
 
 def _below_contract(cap_bps: int, link: Link, direction: Direction) -> bool:

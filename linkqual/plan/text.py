@@ -7,7 +7,7 @@ from linkqual.model import Direction, Json, Objective, Plan, Step, family_size
 from linkqual.plan import sizes
 from linkqual.plan.bounds import bytes_of, is_load, peak
 from linkqual.plan.needs import BAD_FACTOR, Need, needs
-from linkqual.rules import words
+from linkqual.rules import apart, words
 from linkqual.units import (
     NS_PER_S,
     format_count,
@@ -32,7 +32,7 @@ def describe(plan: Plan) -> list[str]:
         "",
         *_indented("steps", _table([heads, *map(_step, plan.steps)])),
         "",
-        *_indented("red lines", _table(_red_lines(plan))),
+        *_indented("red lines", _red_lines(plan)),
         *(["", *_indented("why", [f"- {reason}" for reason in plan.reasons])] if plan.reasons else []),
     ]
 
@@ -102,7 +102,13 @@ def all_needs(plan: Plan) -> list[Need]:
         probe: max((step.params.get(name) or 0 for step in plan.steps if step.probe == probe), default=0)
         for probe, name in sent.items()
     }
-    return [need for probe, rate in rates.items() for need in needs(plan.objectives, probe, family, rate)]
+    asked = _asked(plan)
+    return [need for probe, rate in rates.items() for need in needs(asked, probe, family, rate)]
+
+
+def _asked(plan: Plan) -> list[Objective]:
+    """The red lines of the probes that run."""
+    return [one for one in plan.objectives if not apart.sits_out(one, plan)]
 
 
 def _label(objective: Objective) -> str:
@@ -120,10 +126,11 @@ def _limit(objective: Objective) -> str:
     return f"{objective.relation} {format_value(objective.limit, METRICS[objective.metric].unit)}"
 
 
-def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
+def _red_lines(plan: Plan) -> list[str]:
     decidable = {need.objective.key: need for need in all_needs(plan)}
     rows: list[tuple[str, ...]] = [("metric", "weight", "limit", "proven after", "a bad line is refuted after about")]
-    for objective in plan.objectives:
+    asked = _asked(plan)
+    for objective in asked:
         weight = "required" if objective.required else "advisory"
         need = decidable.get(objective.key)
         if need is None:
@@ -133,7 +140,8 @@ def _red_lines(plan: Plan) -> list[tuple[str, ...]]:
             unit = words.unit(objective)
             good, bad = f"{format_count(need.good)} good {unit}", f"{format_count(need.bad)}"
             rows.append((_label(objective), weight, _limit(objective), good, bad))
-    return rows
+    others = apart.sentence([one for one in plan.objectives if one not in asked])
+    return [*(_table(rows) if asked else []), *([others] if others else [])]
 
 
 def _totals(plan: Plan) -> list[str]:
@@ -164,15 +172,16 @@ def bad_ns(plan: Plan) -> int:
 
 def as_json(plan: Plan) -> Json:
     """The plan as one object for --json: steps, needs of every red line, totals, reasons."""
-    wanted = all_needs(plan)
+    wanted, asked = all_needs(plan), _asked(plan)
     proven = {need.objective.key for need in wanted}
     return {
         "profile": plan.profile,
         "link": plan.link.name,
         "steps": [_step_json(step) for step in plan.steps],
         "red_lines": [_need_json(need) for need in wanted],
-        "compared_at_end": [one.key for one in plan.objectives if one.limit is not None and one.key not in proven],
-        "not_judged": [one.key for one in plan.objectives if one.limit is None],
+        "compared_at_end": [one.key for one in asked if one.limit is not None and one.key not in proven],
+        "not_judged": [one.key for one in asked if one.limit is None],
+        "not_run": [one.key for one in plan.objectives if apart.sits_out(one, plan)],
         "good_line_ns": plan.expected_ns,
         "bad_line_ns": bad_ns(plan),
         "at_most_ns": plan.total_ns,

@@ -9,6 +9,7 @@ import pytest
 
 import linkqual.profiles as shipped
 from linkqual.errors import InputError, UsageError
+from linkqual.metrics import METRICS
 from linkqual.model import FACTS, Direction, Link, Objective, Plan, Profile, Step, family_size
 from linkqual.plan import ORDER, PlanOptions, as_json, describe, make
 from linkqual.profile import parse
@@ -372,3 +373,20 @@ def test_a_day_of_load_is_cut_into_tests_whose_documents_stay_readable() -> None
     slow = step(make(TRAINING, LINE, PlanOptions(duration_ns=day * 10**9, duty=0.5)), "throughput/forward/16")
     assert slow.params["seconds"] < 3600
     assert slow.params["least_seconds"] == day
+
+
+def test_a_plan_of_some_probes_lists_their_red_lines_and_counts_the_others() -> None:
+    plan = make(TRAINING, LINE, PlanOptions(only=("throughput",)))
+    text = describe(plan)
+    assert not any("loss, forward" in line or "good packets" in line for line in text if "under load" not in line)
+    assert any("goodput p5, forward" in line for line in text)
+    others = sum(METRICS[one.metric].probe != "throughput" for one in plan.objectives)
+    (said,) = [line for line in text if "not part of this run" in line]
+    assert said.strip().startswith(f"{others} red lines of other probes are")
+    told = as_json(plan)
+    assert len(told["not_run"]) == others
+    assert {one["objective"].split("/")[0] for one in told["red_lines"]} <= {
+        one.metric for one in plan.objectives if METRICS[one.metric].probe == "throughput"
+    }
+    assert len(plan.objectives) == len(make(TRAINING, LINE).objectives)  # NO DATA, never left out of the verdict
+    assert not any("not part of this run" in line for line in describe(make(TRAINING, LINE)))

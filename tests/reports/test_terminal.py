@@ -11,7 +11,8 @@ from rich.cells import cell_len
 from linkqual import model as m
 from linkqual.metrics import METRICS
 from linkqual.model import Outcome
-from linkqual.reports import terminal, wording
+from linkqual.reports import html, sheet, terminal, wording
+from linkqual.rules import judge
 
 from .golden import matches
 from .samples import SAMPLES
@@ -167,3 +168,35 @@ def test_every_kind_of_red_line_takes_one_line(width: int) -> None:
     table = [line for line in text.splitlines() if "? INCONCLUSIVE" in line]
     assert len(table) == len(kinds)
     assert all("…" in line or "–" in line for line in table)  # value and interval in the same line
+
+
+def only(probe: str) -> m.Qualification:
+    """A run of one probe: the red lines of all others have no data."""
+    q = SAMPLES["clean"]()
+    step = m.Step(f"{probe}/forward", probe, {}, m.Direction.FORWARD)
+    taken = tuple(one for one in q.measurements if one.step.probe == probe)
+    plan = replace(q.plan, steps=tuple(one.step for one in taken) or (step,))
+    return replace(q, plan=plan, measurements=taken, verdict=judge(plan, taken))
+
+
+def test_of_probes_that_were_not_asked_for_one_line_is_said() -> None:
+    q = only("trains")
+    text, total = terminal.render(q, 120), len(q.plan.objectives)
+    assert text.count("not part of this run") == 1
+    assert f"{total} red lines of other probes are not part of this run (" in text
+    assert "was not run" not in text
+    assert wording.headline(q) in text  # the banner counts them all
+    assert "was not run" not in html.render(q)
+    assert html.render(q).count("not part of this run (") == 1
+    assert sheet.render(q).count("was not run") == total  # a script still sees each of them
+
+
+def test_the_red_lines_of_the_probe_that_ran_are_shown_and_the_verdict_stays() -> None:
+    q = only("stamp")
+    shown = wording.shown_of(q)
+    assert {METRICS[one.objective.metric].probe for one in shown} == {"stamp"}
+    assert len(shown) + len(wording.apart_of(q)) == len(q.plan.objectives)
+    assert q.verdict is not None
+    assert q.verdict.outcome is Outcome.NO_DATA
+    assert wording.apart_words(q) in " ".join(terminal.render(q, 200).split())
+    assert not wording.apart_words(SAMPLES["no_data"]())  # asked for and failed is told in full
