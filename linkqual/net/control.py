@@ -47,7 +47,7 @@ from linkqual.wire.pairing import Peer, proof, same
 __all__ = ["Control", "Peer"]
 
 CALL_TIMEOUT_S = 15.0
-QUIET_S = 3.5  # in which the far kernel must have a request: a cut line is told within five seconds
+QUIET_S = 3.0  # in which the far kernel must have a request: a cut line is told within five seconds
 GOODBYE_S = 1.0
 _GLANCE_S = 0.5
 TIMEOUTS_S = {
