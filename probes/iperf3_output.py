@@ -15,10 +15,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from linkqual.model import Fault, Json
+from linkqual.units import NS_PER_S
 
 _WHOLE_S = 0.9  # an interval shorter than this is the rest of the run, not a second
 _OVERLAP_S = 0.05  # clocks of two reports may differ so much and still follow each other
@@ -91,6 +93,16 @@ class Report:
 
     def _whole(self) -> list[Interval]:
         return [one for one in self.intervals if one.seconds >= _WHOLE_S]
+
+
+def of_reads(seconds: Sequence[tuple[int, int]]) -> Report | None:
+    """A receiver that was killed, from what the kernel counted: (ns, octets read) of each second. None without any."""
+    intervals, start_s = [], 0.0
+    for length_ns, moved in seconds:
+        lasted_s = length_ns / NS_PER_S
+        intervals.append(Interval(start_s, lasted_s, moved * 8 / lasted_s, moved))
+        start_s += lasted_s
+    return Report("", tuple(intervals), sending=False) if intervals else None
 
 
 def _early(one: Interval, warmup_s: float) -> bool:

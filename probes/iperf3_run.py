@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from linkqual.errors import HostError, PeerError, WireError
 from linkqual.model import Direction, Fault, Json, Step
 from linkqual.net import child
 from linkqual.net.addresses import bare
 from linkqual.net.control import Control
+from linkqual.net.reads import Reads, moved
 from linkqual.probes import iperf3_output
 from linkqual.probes.bench import Bench, fault_of
 from linkqual.probes.iperf3_output import Interval, Report
@@ -59,6 +61,18 @@ class Block:
                 found = found[:-1]
         return found
 
+    def of_a_killed(self, counted: Sequence[tuple[int, int]]) -> None:
+        """The receiver left no document: its seconds are those the kernel counted, without the one in which it ended."""
+        report = iperf3_output.of_reads(counted)
+        if report is None or self.fault is None:
+            return
+        if self.direction is Direction.FORWARD:
+            self.far = report
+        else:
+            self.near = report
+        said = "; its seconds until then are those its kernel counted"
+        self.fault = replace(self.fault, message=self.fault.message + said)
+
 
 @dataclass(frozen=True, slots=True)
 class Test:
@@ -87,15 +101,24 @@ class Test:
             port = int(self.control.call("iperf3.open", **asked)["port"])
         except PeerError as error:
             return Block(self.direction, fault=fault_of(error))
+        reads = Reads()
         try:
-            ended = child.run(self._command(port, seconds), timeout_s=seconds + OVERTIME_S, stop=stop, tick=tick)
+            ended = child.run(
+                self._command(port, seconds),
+                timeout_s=seconds + OVERTIME_S,
+                stop=stop,
+                tick=tick,
+                look=lambda process: reads.saw(time.monotonic_ns(), moved(process)[0]),
+            )
         except HostError as error:
             self._far_document(port, wait_ms=0)
             return Block(self.direction, fault=fault_of(error, "missing-program"))
         near = ended.output.decode("utf-8", "replace")
-        far = self._far_document(port, wait_ms=0 if ended.stopped else 3000)
+        far, counted = self._far_document(port, wait_ms=0 if ended.stopped else 3000)
         self._keep("near", near)
         block = self._read(near, far)
+        if block.receiver is None and block.fault is not None:
+            block.of_a_killed(counted if self.forward else reads.seconds)
         if ended.stopped:
             gone = far.kind if isinstance(far, Fault) and far.kind in GONE else ""
             block.fault = _stopped(gone if gone and ended.stopped == "timeout" else ended.stopped, block.fault)
@@ -116,22 +139,24 @@ class Test:
             command += ["-b", str(max(1, math.floor(params["max_rate_bps"] * PAYLOAD_SHARE / params["streams"])))]
         return command
 
-    def _far_document(self, port: int, wait_ms: int) -> str | Fault:
-        """What the server wrote, or why there is none."""
+    def _far_document(self, port: int, wait_ms: int) -> tuple[str | Fault, list[tuple[int, int]]]:
+        """What the server wrote, or why there is none; and its seconds as the kernel there counted them, if it was killed."""
         try:
             patience_s = wait_ms / 1000 + CLOSE_S
             closed = self.control.call("iperf3.close", timeout_s=patience_s, port=port, wait_ms=wait_ms)
             document = unpacked_text(str(closed.get("output", "")))
+            counted = [(int(length_ns), int(read)) for length_ns, read in closed.get("seconds", ())]
         except PeerError as error:
-            return fault_of(error)
+            return fault_of(error), []
         except WireError as error:
-            return Fault("iperf3-cut", f"the far end's iperf3 document is damaged: {error.message}")
+            return Fault("iperf3-cut", f"the far end's iperf3 document is damaged: {error.message}"), []
         self._keep("far", document)
         if closed.get("killed") == "cap":
-            return Fault("cap", "the agent's cap on bytes ended the test", "start the agent with a higher --max-bytes")
+            hint = "start the agent with a higher --max-bytes"
+            return Fault("cap", "the agent's cap on bytes ended the test", hint), counted
         if closed.get("error") and not document.strip():
-            return Fault("iperf3-error", f"iperf3 at the far end: {closed['error']}")
-        return document
+            return Fault("iperf3-error", f"iperf3 at the far end: {closed['error']}"), counted
+        return document, counted
 
     def _read(self, near_text: str, far_text: str | Fault) -> Block:
         """Both documents judged: the near end's complaint first, then that of whoever received."""

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from linkqual.errors import PeerError
 from linkqual.model import Json
 from linkqual.net.child import MAX_OUTPUT, bound, environment, install_hint, kill_group
 from linkqual.net.host import check_congestion_control
+from linkqual.net.reads import Reads, moved
 from linkqual.wire.control import packed_text
 
 LISTEN_S = 5.0  # until a started server must listen
@@ -33,6 +35,7 @@ class Iperf3Server:
         self.port = port
         self.moved_bytes = 0  # as far as known: the watchdog counts what the process read and wrote
         self.killed = ""  # "watchdog" or "cap", when the agent had to
+        self._reads = Reads()
         self._process = process
         self._outputs = [asyncio.ensure_future(_drain(stream)) for stream in (process.stdout, process.stderr)]
         self._watchdog = asyncio.ensure_future(self._watch(seconds + GRACE_S, over_cap))
@@ -76,7 +79,10 @@ class Iperf3Server:
         )
 
     async def close(self, wait_s: float) -> dict[str, Json]:
-        """Give it `wait_s` to end by itself, then end it. What it left: exit_code, output (packed), error, killed."""
+        """Give it `wait_s` to end by itself, then end it. What it left: exit_code, output (packed), error, killed, seconds.
+
+        `seconds` of one that somebody killed, and that wrote nothing therefore: (ns, octets read) of each, as the kernel counted them.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._process.wait()
@@ -89,6 +95,7 @@ class Iperf3Server:
             "output": packed_text(output),
             "error": errors.strip()[-500:],
             "killed": self.killed,
+            "seconds": [] if output.strip() else self._reads.seconds,
         }
 
     async def _listens(self) -> bool:
@@ -104,7 +111,9 @@ class Iperf3Server:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._process.returncode is None:
-            self.moved_bytes = max(self.moved_bytes, _bytes_moved(self._process.pid))
+            read, written = moved(self._process.pid)
+            self.moved_bytes = max(self.moved_bytes, read + written)
+            self._reads.saw(time.monotonic_ns(), read)
             if loop.time() > deadline or over_cap():
                 self.killed = "watchdog" if loop.time() > deadline else "cap"
                 kill_group(self._process.pid, signal.SIGKILL)
@@ -188,12 +197,3 @@ def _listening(port: int) -> bool:
             if entry.search(Path("/proc/self/net", table).read_text()):
                 return True
     return False
-
-
-def _bytes_moved(process: int) -> int:
-    """Octets the process read and wrote so far: iperf3 moves its data with read and write on sockets."""
-    try:
-        text = Path(f"/proc/{process}/io").read_text()
-    except OSError:
-        return 0
-    return sum(int(number) for number in re.findall(r"^[rw]char: (\d+)$", text, re.MULTILINE))

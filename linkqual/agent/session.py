@@ -9,7 +9,7 @@
 | `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector; refused (`forgotten`) for packets too long ago |
 | `stamp.close` | `counters`, `stamps` and `drop_times`, as `Reflector.stop` gives them |
 | `iperf3.open` | `port` (to name it in the other one), `address`; one for each direction at most |
-| `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap") |
+| `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap"), `seconds` ([ns, octets read] of each, where it left no document) |
 | `load.*` | see `agent.load` |
 | `bursts.*` | see `agent.bursts` |
 | `mtu.*` | see `agent.mtu` |

@@ -64,10 +64,12 @@ def run(
     timeout_s: float,
     stop: Callable[[], str] = lambda: "",
     tick: Callable[[float], None] = lambda _elapsed_s: None,
+    look: Callable[[int], None] = lambda _process: None,
 ) -> Ended:
     """Run to the end, or until `stop` gives a reason or the time is over: then SIGINT, and SIGKILL two seconds later.
 
-    `tick` is told the seconds since the start about twenty times a second. Whatever happens, the group is gone afterwards.
+    `tick` is told the seconds since the start about twenty times a second, `look` the number of the process. Whatever happens,
+    the group is gone afterwards.
     """
     try:
         child = subprocess.Popen(
@@ -81,7 +83,12 @@ def run(
     except OSError as error:
         raise HostError(f"{command[0]} cannot be started: {error.strerror}", "check its installation") from None
     try:
-        return _attend(child, timeout_s, stop, tick)
+
+        def both(elapsed_s: float) -> None:
+            look(child.pid)
+            tick(elapsed_s)
+
+        return _attend(child, timeout_s, stop, both)
     finally:
         kill_group(child.pid, signal.SIGKILL)
         child.wait()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +177,39 @@ def test_an_agent_killed_in_the_middle_is_a_lost_peer(far_end: Any, direction: D
     assert fault_kind(measured) == "peer-lost"
     if measured.throughput is not None:
         assert 0 not in measured.throughput.receiver_bps
+
+
+def programs_of(parent: int) -> list[int]:
+    """The iperf3 processes that are children of this one."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+            if lines["Name"] == "iperf3" and int(lines["PPid"]) == parent:
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("direction", [FORWARD, REVERSE])
+def test_an_iperf3_that_is_killed_leaves_the_seconds_the_kernel_counted(far_end: Any, direction: Direction) -> None:
+    """The receiving one, which writes its document only at the end."""
+    parent = far_end.process.pid if direction is FORWARD else os.getpid()
+
+    def watch(progress: Any) -> None:
+        if progress.left_ns is not None and progress.left_ns < 6.5e9:
+            for program in programs_of(parent):
+                os.kill(program, signal.SIGKILL)
+
+    bench = far_end.bench()
+    bench = Bench(bench.peer_address, bench.near_address, control=bench.control, progress=watch)
+    begun = time.monotonic()
+    measured = throughput.measure(step(direction, seconds=10, warmup_seconds=0, beside_pps=0), bench)
+    assert time.monotonic() - begun < 9
+    assert measured.fault is not None
+    assert "its kernel counted" in measured.fault.message
+    assert measured.throughput is not None
+    assert 2 <= len(measured.throughput.receiver_bps) <= 4
+    assert min(measured.throughput.receiver_bps) > 1e6
 
 
 def test_no_agent() -> None:
