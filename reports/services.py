@@ -55,7 +55,7 @@ class Row:
 
     direction: Direction
     title: str
-    offered: float
+    offered: float | None  # None: nobody knows for how long it was sent
     rate: float
     frames: int
     lost: int
@@ -108,12 +108,12 @@ def _row(load: Load, judged: _Judged) -> Row:
     marked = tuple(_marked(cell, load, judged) for cell in cells)
     return Row(
         direction=load.step.direction,
-        title=load.title.partition(", ")[2],
-        offered=load.offered_bps,
+        title=load.title.partition(", ")[2] + (", cut short" if services.cut_short(load.step) else ""),
+        offered=load.offered_bps if count.sent_ns else None,
         rate=load.ir_bps,
         frames=count.sent,
         lost=count.lost,
-        length_ns=count.sent_ns,
+        length_ns=count.sent_ns or count.received_ns,
         cells=marked,
     )
 

@@ -68,6 +68,20 @@ def test_each_figure_carries_what_is_said_of_it() -> None:
     )
 
 
+def test_a_load_cut_short_says_so_and_what_was_offered_is_not_known() -> None:
+    q = activated()
+    (at, taken), *_ = ((at, one) for at, one in enumerate(q.measurements) if one.services is not None)
+    assert taken.services is not None
+    *others, last = taken.services.steps
+    cut = replace(last, count=replace(last.count, sent_ns=0, short="peer-lost"))
+    result = replace(taken.services, steps=(*others, cut))
+    measurements = (*q.measurements[:at], replace(taken, services=result), *q.measurements[at + 1 :])
+    told = replace(q, measurements=measurements)
+    (shown,) = [one for table in services.tables(told) for one in table.rows if one.title.endswith(", cut short")]
+    assert (shown.offered, shown.frames > 0, shown.length_ns > 0) == (None, True, True)
+    assert "cut short" in html.render(told)
+
+
 def test_a_search_that_hosts_ended_is_no_figure_of_the_line() -> None:
     small, *others = services.searched(activated())
     assert (small.frame, small.limited) == (64, "the hosts could do no more")
