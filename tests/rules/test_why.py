@@ -25,8 +25,9 @@ from linkqual.reports import why
 from linkqual.rules import judge
 from linkqual.rules.why import diagnose
 from linkqual.rules.why.reading import UNLOOKED
+from linkqual.stats.throughput import header_goodput
 
-from .seeded_lines import CAUSES, line
+from .seeded_lines import CAUSES, line, tcp
 
 SEEDS = 20
 
@@ -153,3 +154,12 @@ def test_what_ran_and_failed_is_said_and_not_asked_for_again() -> None:
     assert "flows ran and told nothing" in against["hashing"]
     assert "looked for in vain: policer, shaper, per-flow cap, hashing" in told.because
     assert "not looked for: loss" in told.because
+
+
+def test_a_rate_that_keeps_its_limit_needs_no_reason() -> None:
+    left = header_goodput(22e6, 1500)
+    load = tcp(16, 0.98 * left, Random(1), rtt=0.09, resent=0.03, allowed=left)
+    limited = Objective("throughput", "p5", Direction.FORWARD, 0.95 * left, Relation.AT_LEAST)
+    link = Link(cir_bps=22_000_000, mtu=1500)
+    assert diagnose(Plan("made", (), (limited,), link), [load]) == ()
+    assert diagnose(Plan("made", (), (), link), [load])
