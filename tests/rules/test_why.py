@@ -118,6 +118,8 @@ def test_slow_seconds_of_a_good_median_are_told_one_by_one() -> None:
     assert "most seconds carry all of it" in told.sentence
     assert "slow seconds at 3, 8, 13, 18, 23, 28, 33, 38 and 4 more of 60, down to 70 Mbit/s" in told.sentence
     assert "nothing holds all seconds down" in told.because
+    assert "--only trains" in told.decide
+    assert "--only trains" not in diagnose(plan, [*taken, ran("trains")])[0].decide
 
 
 def test_a_goodput_that_fails_has_its_why_without_a_contracted_rate_too() -> None:
@@ -158,8 +160,8 @@ def test_what_ran_and_failed_is_said_and_not_asked_for_again() -> None:
 
 def test_a_rate_that_keeps_its_limit_needs_no_reason() -> None:
     left = header_goodput(22e6, 1500)
-    load = tcp(16, 0.98 * left, Random(1), rtt=0.09, resent=0.03, allowed=left)
+    load = tcp(16, 0.966 * left, Random(1), rtt=0.09, resent=0.03, allowed=left)
     limited = Objective("throughput", "p5", Direction.FORWARD, 0.95 * left, Relation.AT_LEAST)
     link = Link(cir_bps=22_000_000, mtu=1500)
     assert diagnose(Plan("made", (), (limited,), link), [load]) == ()
-    assert diagnose(Plan("made", (), (), link), [load])
+    assert diagnose(Plan("made", (), (replace(limited, limit=0.99 * left),), link), [load])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from linkqual.model import Diagnosis, Direction, Measurement, Outcome, Plan, Relation
 from linkqual.rules import loads, seconds, short, words
+from linkqual.rules.why import bucket_loads
 from linkqual.units import format_rate
 
 MOST = 8  # slow seconds named one by one
@@ -40,14 +41,14 @@ def diagnosis(plan: Plan, measurements: Sequence[Measurement], direction: Direct
             if known
             else "without a contracted rate no cause is looked for"
         )
+    sent = any(one.step.probe == "trains" and not one.not_needed for one in measurements)
     decide = (
-        "see what else both hosts and the line did in those seconds, and measure again for longer and at another hour"
+        "" if known else "give the contracted rate with --cir",
+        "" if sent else bucket_loads.LOOK,
+        "see what else both hosts and the line did in those seconds, and measure again for longer and at another hour",
     )
-    return [
-        Diagnosis(
-            direction, "none", "low", f"{head}: {most} ({middle}); {where}", decide=decide if known else f"give the contracted rate with --cir; {decide}", because=because
-        )
-    ]  # fmt: skip
+    said = f"{head}: {most} ({middle}); {where}"
+    return [Diagnosis(direction, "none", "low", said, decide="; ".join(filter(None, decide)), because=because)]
 
 
 def _listed(slow: Sequence[int]) -> str:
