@@ -181,7 +181,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], direction: Direction) ->
     broken = _breaks_a_limit(plan, direction, ladder[-1])
     if not broken and (allowed is None or most >= NEARLY * allowed) and loads.slow_alone(ladder[0], ladder[-1]):
         subject, measurement, allowed = "flow", judged[0], most
-    elif allowed is None or (most >= loads.WHOLE * allowed and not broken):
+    elif allowed is None or (not broken and (_has_a_limit(plan, direction) or most >= loads.WHOLE * allowed)):
         return None
     load, counts = measurement.throughput, _counts(plan.link, measurements, direction)
     assert load is not None
@@ -216,6 +216,13 @@ def _allowed(link: Link, direction: Direction, measurement: Measurement) -> floa
     if rate is None or result is None or (held and held < rate):
         return None
     return result.allowed_bps or throughput.header_goodput(rate, link.mtu or _ASSUMED_MTU, counts=link.rate_counts)
+
+
+def _has_a_limit(plan: Plan, direction: Direction) -> bool:
+    """Whether the profile says how much is enough: what keeps that needs no reason for the rest, unless a wrapping is declared."""
+    return not plan.link.encapsulation and any(
+        one.metric == "throughput" and one.direction is direction and one.limit is not None for one in plan.objectives
+    )
 
 
 def _breaks_a_limit(plan: Plan, direction: Direction, result: ThroughputResult) -> bool:
