@@ -7,6 +7,7 @@ Floor 0, pure.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
@@ -17,6 +18,7 @@ NS_PER_S = 1_000_000_000
 
 _SI = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _IEC = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_LEAST_MISSING = 5e-13  # from 1: less is rounding
 _TOO_LARGE = Decimal("1e18")
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*\Z")
 
@@ -158,7 +160,7 @@ def format_count(count: float | None) -> str:
 
 
 def format_ratio(ratio: float | None) -> str:
-    """Small ratios as a power of ten ("7.5e-6"), others in percent ("94.1 %")."""
+    """Small ratios as a power of ten ("7.5e-6"), others in percent ("94.1 %"); what is not all is never 100 %."""
     if ratio is None:
         return "—"
     if ratio == 0:
@@ -166,6 +168,9 @@ def format_ratio(ratio: float | None) -> str:
     if abs(ratio) < 1e-3:
         mantissa, exponent = f"{ratio:.2e}".split("e")
         return f"{float(mantissa):g}e{int(exponent)}"
+    missing = 1 - ratio
+    if _LEAST_MISSING < missing < 5e-4:  # "99.999 %": as many digits as show that something is missing
+        return f"{ratio * 100:.{max(2, math.ceil(-math.log10(missing)) - 1)}f}".rstrip("0") + " %"
     return f"{_short(ratio * 100)} %"
 
 

@@ -119,6 +119,21 @@ def test_durations_for_people(ns: int | None, text: str) -> None:
     assert units.format_duration(ns) == text
 
 
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        (0, "100 %"),
+        (1e-12, "99.9999999999 %"),
+        (1.2e-5, "99.9988 %"),
+        (4.9e-4, "99.951 %"),
+        (1e-3, "99.9 %"),
+        (1e-16, "100 %"),
+    ],
+)
+def test_what_is_not_all_is_never_all(missing: float, text: str) -> None:
+    assert units.format_ratio(1 - missing) == text
+
+
 def test_other_numbers_for_people() -> None:
     assert units.format_rate(9.41e9) == "9.41 Gbit/s"
     assert units.format_ratio(7.488e-6) == "7.49e-6"

@@ -47,7 +47,7 @@ def test_each_service_is_a_table_with_what_was_ordered_and_accepted() -> None:
         gold.ordered
         == "CIR 300 Mbit/s, EIR 100 Mbit/s, frames with FCS counted; frames of 82, 612 and 1,518 octets as 1:1:2, DSCP 46"
     )
-    assert gold.accepted == "IR at least 100 %, FLR at most 1e-5, FTD p99 at most 8 ms"
+    assert gold.accepted == "IR at least 99.999 %, FLR at most 1e-5, FTD p99 at most 8 ms"
     assert effort.accepted == "IR at least 99.9 %, FLR at most 0.1 %"  # of what is not agreed nothing is said
 
 
