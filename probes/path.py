@@ -12,6 +12,7 @@ import importlib.util
 import json
 import time
 from dataclasses import replace
+from typing import Any
 
 from linkqual.errors import PeerError, WireError
 from linkqual.model import Conditions, EndConditions, Fault, Json, Measurement, PathResult, Step, Trace
@@ -78,7 +79,7 @@ def _target_port(step: Step, bench: Bench) -> tuple[int, Fault | None]:
 _SAME_VERSION = "use the same linkqual version at both ends"
 
 
-def _settings(step: Step) -> dict[str, int]:
+def _settings(step: Step) -> dict[str, Any]:
     return {"max_hops": step.params.get("max_hops", 30), "rounds": step.params.get("rounds", 3)}
 
 

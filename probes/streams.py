@@ -210,7 +210,7 @@ class AgentStream(Stream):
         except LinkqualError as error:
             self.fault = far_fault(error)
 
-    def _ask(self, what: str, **arguments: int) -> dict[str, Any]:
+    def _ask(self, what: str, **arguments: Any) -> dict[str, Any]:
         return self.control.call(what, session=self.opened["session"], **arguments)
 
     def _ask_whether_alive(self) -> None:
