@@ -99,46 +99,40 @@ def test_delay_and_loss_of_a_shipped_line(name: str, duration: str, tmp_path: Pa
 
 OTHER = """
 title: Another line
-about: Other figures of the same kind as the shipped ones.
+about: Other figures of the same kind as the shipped ones, with the loss on the way back.
 sites: [near-site, far-site]
 forward: [a, b, c]
-link: {{name: Another line, cir: 100 Mbit/s, mtu: 1500, rtt_budget: 30 ms}}
+link: {name: Another line, cir: 100 Mbit/s, mtu: 1500, rtt_budget: 30 ms}
 links:
   - between: [a, b]
-    forward: {{delay: 2.5 ms, loss: {{ratio: {forward}}}}}
-    reverse: {{delay: 8 ms, loss: {{ratio: {reverse}}}}}
-expect: {{rtt: 10.5 ms}}
+    forward: {delay: 2.5 ms}
+    reverse: {delay: 8 ms, loss: {ratio: 2e-3}}
+expect: {rtt: 10.5 ms}
 """
 
 
-@pytest.mark.parametrize(("forward", "reverse", "bad"), [("3e-3", "0", "forward"), ("0", "2e-3", "reverse")])
-def test_loss_is_laid_to_the_right_direction(forward: str, reverse: str, bad: str, tmp_path: Path) -> None:
+def test_loss_on_the_way_back_is_laid_to_it(tmp_path: Path) -> None:
     file = tmp_path / "another.yaml"
-    file.write_text(OTHER.format(forward=forward, reverse=reverse))
+    file.write_text(OTHER)
     told = run(tmp_path, "--line", str(file), "--only", "stamp", "--rate", "5k", "--packets", "10k")
     assert_counts_are_the_lines_own(told)
     assert_delay_is_the_described_one(told, str(file))
-    assert told.outcome(f"loss_ratio/{bad}/ratio") == "fail"
-    good = "reverse" if bad == "forward" else "forward"
-    assert told.outcome(f"loss_ratio/{good}/ratio") == "inconclusive"  # 10,000 packets prove no 1e-5
+    assert told.outcome("loss_ratio/reverse/ratio") == "fail"
+    assert told.outcome("loss_ratio/forward/ratio") == "inconclusive"  # 10,000 packets prove no 1e-5
     assert told.code == 1
 
 
-@pytest.mark.parametrize("name", ["slow-reverse", "policed"])
-def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
+def test_throughput_of_a_line_with_two_rates(tmp_path: Path) -> None:
     asked = ("--only", "throughput", "--streams", "4", "--duration", "3s", "--quick")
-    told = run(tmp_path, "--line", name, *asked, verb="measure")
-    assert {taken["step"]["direction"] for taken in told.of("throughput")} >= {"forward", "reverse"}
-    expected = read.line(name).expect.goodput_bps
+    told = run(tmp_path, "--line", "slow-reverse", *asked, verb="measure")
+    assert {taken["step"]["direction"] for taken in told.of("throughput")} == {"forward", "reverse"}
+    expected = read.line("slow-reverse").expect.goodput_bps
     for taken in told.of("throughput"):
         assert taken["fault"] is None, taken["fault"]
         seconds = taken["throughput"]["receiver_bps"]
         direction = Direction(taken["step"]["direction"])
         mean = sum(seconds) / len(seconds)
-        if direction in expected:
-            assert mean == pytest.approx(expected[direction], rel=0.03)
-        else:
-            assert mean < 0.95 * taken["throughput"]["allowed_bps"]
+        assert mean == pytest.approx(expected[direction], rel=0.03)
 
 
 EASIER = {  # few good seconds, packets and bursts prove these, instead of 59, 332,858 and 299
