@@ -80,6 +80,8 @@ class Builder:
         return max([asked_ns, *(-(-ip_bytes * 8 * NS_PER_S // bps) for bps in allowed)])
 
     def _path(self, settings: dict[str, Json]) -> _Built:
+        if self.options.quick:
+            settings["rounds"] = 1  # routers that are asked again want a second between two questions
         hops, rounds = settings["max_hops"], settings["rounds"]
         typical = 10 * rounds * 100_000_000
         most = (hops * rounds + 1) * settings["timeout_ns"] // 4

@@ -20,6 +20,7 @@ purpose: t
 objectives: [{{metric: {}, statistic: {}, direction: both, limit: {}, source: test}}]
 probes: {{bursts: {{{}}}}}
 """
+from linkqual.stats.confidence import trials_to_prove
 
 
 def made(settings: str = "", link: Link = LINE, limit: str = "1.5 x ideal", **options: Any) -> Plan:
@@ -117,7 +118,7 @@ def test_a_cap_on_the_bytes_takes_bursts_but_never_those_that_prove() -> None:
     assert fewer.steps[0].expected_ns < whole.steps[0].expected_ns
     with pytest.raises(UsageError, match="shortest form"):
         made(max_bytes=100 * each)
-    assert made(quick=True).steps[0].params["count"] == 299
+    assert made(quick=True).steps[0].params["count"] == trials_to_prove(0.01, 2, 0.95)
 
 
 def test_at_a_low_duty_the_period_is_longer() -> None:
