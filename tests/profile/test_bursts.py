@@ -10,6 +10,7 @@ import pytest
 from linkqual import plan, profile
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Link, Plan
+from linkqual.stats.confidence import trials_to_prove
 
 MS, S = 1_000_000, 1_000_000_000
 LINE = Link(cir_bps=10**9, mtu=1500, rtt_budget_ns=10 * MS)
@@ -20,7 +21,6 @@ purpose: t
 objectives: [{{metric: {}, statistic: {}, direction: both, limit: {}, source: test}}]
 probes: {{bursts: {{{}}}}}
 """
-from linkqual.stats.confidence import trials_to_prove
 
 
 def made(settings: str = "", link: Link = LINE, limit: str = "1.5 x ideal", **options: Any) -> Plan:
