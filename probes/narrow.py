@@ -8,13 +8,11 @@ import numpy as np
 
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, Measurement, Step
-from linkqual.probes import loading
 from linkqual.probes.bench import Bench, Progress, fault_of, rest
 from linkqual.probes.loading import Loading
+from linkqual.probes.trains import bounds_of, opened
 from linkqual.session.narrow import Narrow
 from linkqual.session.narrow_result import result
-from linkqual.session.train import Bounds
-from linkqual.stats.throughput import OVERHEAD_BYTES
 
 _HALF = 0.5  # of the time: as long as a load lasts, so long is the silence
 
@@ -23,23 +21,11 @@ def measure(step: Step, bench: Bench) -> Measurement:
     """Train after train until the narrowest link is known. What was found is kept when a fault ends it."""
     started_ns, clock = time.time_ns(), time.monotonic_ns()
     params = step.params
-    bounds = Bounds(
-        most_bytes=params["bytes"],
-        contracted_bps=params["contracted_bps"],
-        packet_bytes=params["packet_bytes"],
-        overhead_bytes=OVERHEAD_BYTES[params["counts"]],
-        **({"fastest_bps": params["fastest_bps"]} if params["fastest_bps"] else {}),
-    )
+    bounds = bounds_of(step)
     search = Narrow(bounds)
     conditions, fault = Conditions(), None
     try:
-        with loading.opened(
-            bench,
-            step.direction,
-            longest=bounds.packet_bytes,
-            max_rate_bps=params["max_rate_bps"],
-            max_bytes=bounds.most_bytes,
-        ) as load:
+        with opened(step, bench, bounds) as load:
             fault = _run(search, load, bench, params.get("duty", 1.0))
         conditions = Conditions(load.near, load.far, same_clock=bench.one_clock)
     except LinkqualError as error:

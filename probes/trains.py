@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -19,28 +20,38 @@ from linkqual.stats.throughput import OVERHEAD_BYTES
 _NOTHING_CAME = "none of a train's packets arrived"
 
 
-def measure(step: Step, bench: Bench) -> Measurement:
-    """Train after train until three agree. What was found is kept when a fault ends it."""
-    started_ns, clock = time.time_ns(), time.monotonic_ns()
+def bounds_of(step: Step) -> Bounds:
+    """What the trains of a step are bound by."""
     params = step.params
-    bounds = Bounds(
+    return Bounds(
         most_bytes=params["bytes"],
         contracted_bps=params["contracted_bps"],
         packet_bytes=params["packet_bytes"],
         overhead_bytes=OVERHEAD_BYTES[params["counts"]],
         **({"fastest_bps": params["fastest_bps"]} if params["fastest_bps"] else {}),
     )
+
+
+def opened(step: Step, bench: Bench, bounds: Bounds) -> AbstractContextManager[Loading]:
+    """The load that sends them: one flow, within the step's bounds."""
+    return loading.opened(
+        bench,
+        step.direction,
+        longest=bounds.packet_bytes,
+        max_rate_bps=step.params["max_rate_bps"],
+        max_bytes=bounds.most_bytes,
+    )
+
+
+def measure(step: Step, bench: Bench) -> Measurement:
+    """Train after train until three agree. What was found is kept when a fault ends it."""
+    started_ns, clock = time.time_ns(), time.monotonic_ns()
+    bounds = bounds_of(step)
     trains = Trains(bounds)
     conditions, fault = Conditions(), None
     try:
-        with loading.opened(
-            bench,
-            step.direction,
-            longest=bounds.packet_bytes,
-            max_rate_bps=params["max_rate_bps"],
-            max_bytes=bounds.most_bytes,
-        ) as load:
-            fault = _run(trains, load, bench, params.get("duty", 1.0))
+        with opened(step, bench, bounds) as load:
+            fault = _run(trains, load, bench, step.params.get("duty", 1.0))
         conditions = Conditions(load.near, load.far, same_clock=bench.one_clock)
     except LinkqualError as error:
         fault = fault_of(error)
