@@ -120,10 +120,26 @@ def test_loss_on_the_way_back_is_laid_to_it(tmp_path: Path) -> None:
     assert told.code == 1
 
 
-EASIER = {  # few good seconds, packets and bursts prove these, instead of 59, 332,858 and 299
+@pytest.mark.parametrize("name", ["slow-reverse", "policed"])
+def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
+    asked = ("--only", "throughput", "--streams", "4", "--duration", "2s", "--quick")
+    told = run(tmp_path, "--line", name, *asked, verb="measure")
+    assert {taken["step"]["direction"] for taken in told.of("throughput")} == {"forward", "reverse"}
+    expected = read.line(name).expect.goodput_bps
+    for taken in told.of("throughput"):
+        assert taken["fault"] is None, taken["fault"]
+        seconds = taken["throughput"]["receiver_bps"]
+        direction = Direction(taken["step"]["direction"])
+        mean = sum(seconds) / len(seconds)
+        if direction in expected:
+            assert mean == pytest.approx(expected[direction], rel=0.03)
+        else:
+            assert mean < 0.95 * taken["throughput"]["allowed_bps"]
+
+
+EASIER = {  # few good seconds and bursts, and a third of the packets, prove these
     "statistic: p5\n": "statistic: p50\n",
-    "limit: 1e-5\n": "limit: 1e-4\n",
-    "metric: pdv\n    statistic: p99.9\n": "metric: pdv\n    statistic: p99\n",
+    "limit: 1e-5\n": "limit: 3e-5\n",
     "metric: burst_completion\n    statistic: p99\n": "metric: burst_completion\n    statistic: p90\n",
     "count: 1000 ": "count: 100 ",
 }
@@ -144,9 +160,6 @@ def test_the_default_line_passes_and_its_run_can_be_judged_again(tmp_path: Path)
     assert told.code == 0, told.said
     assert told.document["verdict"]["outcome"] == "pass"
     assert_delay_is_the_described_one(told, "clean")
-    for way, expected in read.line("clean").expect.goodput_bps.items():
-        (load,) = [one["throughput"] for one in told.of("throughput") if one["step"]["direction"] == way]
-        assert sum(load["receiver_bps"]) / len(load["receiver_bps"]) == pytest.approx(expected, rel=0.03)
     assert told.summary["lost_forward"] == told.summary["lost_reverse"] == told.summary["lost"] == 0
     for taken in told.of("throughput"):
         expected = read.line("clean").expect.goodput_bps[Direction(taken["step"]["direction"])]
