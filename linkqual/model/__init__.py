@@ -30,16 +30,14 @@ from linkqual.model.members import MemberFlow, MembersResult, MemberTrace
 from linkqual.model.mtu import MtuHop, MtuResult, MtuTcp, MtuTried, MtuWay
 from linkqual.model.narrow import LinkSeen, NarrowResult
 from linkqual.model.packets import Burst, ClockStep, Edge, Histogram, LossEvent, Pacing, Segment, Slice, Summary, Tally
+from linkqual.model.path import Compared, Hop, LoadedHop, LoadedPath, PathResult, Share, Trace
 from linkqual.model.probes import (
     Decision,
-    Hop,
     MarkingResult,
     MarkingRow,
     MarkingTrace,
-    PathResult,
     PingResult,
     StampResult,
-    Trace,
 )
 from linkqual.model.services import FoundRate, SearchResult, ServicesResult, ServiceStep
 from linkqual.model.tcp import AddedDelay, ThroughputResult
@@ -52,6 +50,7 @@ from linkqual.model.verdicts import (
     Measurement,
     Note,
     Qualification,
+    SelfCheck,
     Verdict,
     worst,
 )
@@ -65,6 +64,7 @@ __all__ = [
     "BurstsResult",
     "ClockState",
     "ClockStep",
+    "Compared",
     "Conditions",
     "Decision",
     "Diagnosis",
@@ -83,6 +83,8 @@ __all__ = [
     "Link",
     "LinkSeen",
     "LoadCount",
+    "LoadedHop",
+    "LoadedPath",
     "LossEvent",
     "MarkingResult",
     "MarkingRow",
@@ -111,9 +113,11 @@ __all__ = [
     "Rule",
     "SearchResult",
     "Segment",
+    "SelfCheck",
     "Service",
     "ServiceStep",
     "ServicesResult",
+    "Share",
     "Slice",
     "StampResult",
     "Step",

@@ -1,12 +1,12 @@
-"""What the probes of delay, loss, path and marking measured. Floor 0."""
+"""What the probes of delay, loss and marking measured. Floor 0."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from linkqual.model.asking import Direction, Outcome
-from linkqual.model.conditions import Fault
 from linkqual.model.packets import Histogram, Summary
+from linkqual.model.path import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,47 +59,6 @@ class PingResult:
     rtt_avg_ns: int | None = None
     rtt_max_ns: int | None = None
     rtt_mdev_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """One TTL of a trace. `address` None: silent."""
-
-    ttl: int
-    address: str | None = None
-    rtt_ns: tuple[int, ...] = ()
-    sent: int = 0
-    received: int = 0
-    labels: tuple[str, ...] = ()  # MPLS, RFC 4950: "label=24001 tc=0 s=1 ttl=1"
-    reply_ttl: int | None = None
-    quoted_ttl: int | None = None
-    reached: bool = False  # this hop is the far end
-    others: tuple[str, ...] = ()  # further addresses that answered at this TTL
-    egress: str | None = None  # the address it sent the probes onward from (Record Route, RFC 791 s3.1); None: not told
-    quoted_tos: int | None = None  # TOS / Traffic Class of the probe as its ICMP error quotes it; None: not told
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Hops in the order a packet of this direction meets them."""
-
-    source: str
-    destination: str
-    source_port: int
-    destination_port: int
-    hops: tuple[Hop, ...] = ()
-    fault: Fault | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PathResult:
-    """Both traces of one flow and what comparing them says."""
-
-    forward: Trace
-    reverse: Trace
-    symmetry: str = "undetermined"  # symmetric | asymmetric | undetermined
-    because: str = ""
-    pairs: tuple[tuple[int | None, int | None], ...] = ()  # aligned TTLs (forward, reverse), client side first
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,15 @@ from linkqual.model.load import FlowsResult
 from linkqual.model.members import MembersResult
 from linkqual.model.mtu import MtuResult
 from linkqual.model.narrow import NarrowResult
-from linkqual.model.probes import MarkingResult, PathResult, PingResult, StampResult
+from linkqual.model.path import LoadedPath, PathResult
+from linkqual.model.probes import MarkingResult, PingResult, StampResult
 from linkqual.model.services import SearchResult, ServicesResult
 from linkqual.model.tcp import ThroughputResult
 from linkqual.model.trains import TrainsResult
 
 RESULTS = (
     *("stamp", "ping", "throughput", "throughput_back", "path", "marking"),
-    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu", "members", "narrow"),
+    *("services", "search", "trains", "flows", "bursts", "bursts_back", "mtu", "members", "narrow", "loaded_path"),
 )  # the fields of a Measurement that hold one
 
 
@@ -44,6 +45,10 @@ class Measurement:
     mtu: MtuResult | None = None
     members: MembersResult | None = None
     narrow: NarrowResult | None = None
+    loaded_path: LoadedPath | None = (
+        None  # a result of its own, or the by-product of a load (forward, where it loads both ways)
+    )
+    loaded_path_back: LoadedPath | None = None
     conditions: Conditions = field(default_factory=Conditions)
     fault: Fault | None = None
     not_needed: str = ""  # why a step that only explains was not carried out
@@ -105,6 +110,17 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """A question on the topology that every line is asked. UNKNOWN is no PASS, and fails no line."""
+
+    name: str
+    outcome: str  # "PASS", "FAIL", "UNKNOWN"
+    because: str
+    evidence: tuple[tuple[str, str], ...] = ()  # (what was looked at, what it showed)
+    settle: str = ""  # what would settle it
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The worst required finding wins."""
 
@@ -113,6 +129,7 @@ class Verdict:
     notes: tuple[Note, ...] = ()
     family: str = ""  # how errors were controlled over all red lines together
     diagnoses: tuple[Diagnosis, ...] = ()
+    checks: tuple[SelfCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
