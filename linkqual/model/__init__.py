@@ -12,6 +12,7 @@ from linkqual.model.asking import (
     SCHEMA,
     Direction,
     Json,
+    LineSegment,
     Link,
     Objective,
     Outcome,
@@ -25,6 +26,7 @@ from linkqual.model.asking import (
 )
 from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import ClockState, Conditions, EndConditions, Fault, HostFloor
+from linkqual.model.demarcation import Evidence, Located, Place
 from linkqual.model.load import FlowsResult, LoadCount
 from linkqual.model.members import MemberFlow, MembersResult, MemberTrace
 from linkqual.model.mtu import MtuHop, MtuResult, MtuTcp, MtuTried, MtuWay
@@ -72,6 +74,7 @@ __all__ = [
     "Edge",
     "EndConditions",
     "Estimate",
+    "Evidence",
     "Fault",
     "Finding",
     "FlowsResult",
@@ -80,11 +83,13 @@ __all__ = [
     "Hop",
     "HostFloor",
     "Json",
+    "LineSegment",
     "Link",
     "LinkSeen",
     "LoadCount",
     "LoadedHop",
     "LoadedPath",
+    "Located",
     "LossEvent",
     "MarkingResult",
     "MarkingRow",
@@ -105,6 +110,7 @@ __all__ = [
     "Pacing",
     "PathResult",
     "PingResult",
+    "Place",
     "Plan",
     "Profile",
     "Qualification",

@@ -69,6 +69,21 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class LineSegment:
+    """A part of the line that one supplier answers for. It begins and ends at a router or at a host.
+
+    `start` and `end`: "near", "far" (the hosts), an address or a prefix of a router, or the number of a hop as packets from the near end
+    meet it ("3").
+    """
+
+    name: str
+    start: str  # nearer to the near end
+    end: str
+    supplier: str | None = None
+    rate_bps: int | None = None  # that it is said to carry each way, as `Link.rate_counts` counts
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """The line under test as contracted. Every field but the name may be unknown (None)."""
 
@@ -84,6 +99,7 @@ class Link:
     in_service: bool | None = None  # others' traffic is on it now; None: nobody said
     services: tuple[Service, ...] = ()  # contracted on it; none: the line itself at its CIR
     encapsulation: tuple[str, ...] = ()  # what the line wraps packets in: names of `stats.overhead`
+    segments: tuple[LineSegment, ...] = ()  # that it is made of, from the near end on; none: nobody said
 
     def contracted_bps(self, direction: Direction) -> int | None:
         """The contracted rate of one direction; the reverse is as the forward one unless given."""

@@ -29,7 +29,7 @@ class MemberFlow:
 
 @dataclass(frozen=True, slots=True)
 class MemberTrace:
-    """The routers one flow meets going forward, nearest first; None: silent."""
+    """The routers one flow meets in the direction of the result, nearest to its sender first, the end left out; None: silent."""
 
     near_port: int
     hops: tuple[str | None, ...]
@@ -47,5 +47,6 @@ class MembersResult:
     packet_bytes: int  # of each IP packet
     rate_bps: int  # of all flows together, at the IP layer
     host_lost: int = 0  # dropped by the receiving host's own socket, of whichever flow
-    traces: tuple[MemberTrace, ...] = ()
+    traces: tuple[MemberTrace, ...] = ()  # a flow that was traced again has two
+    traces_short: str = ""  # why fewer flows were traced than a second path would need to be met; "" when enough
     short: str = ""  # why a round was not sent whole: "interrupted", "peer-lost", "cap", ...; "" when all were

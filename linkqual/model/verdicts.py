@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from linkqual.model.asking import Direction, Json, Objective, Outcome, Plan, Profile, Rule, Step
 from linkqual.model.bursts import BurstsResult
 from linkqual.model.conditions import Conditions, Fault
+from linkqual.model.demarcation import Located, Place
 from linkqual.model.load import FlowsResult
 from linkqual.model.members import MembersResult
 from linkqual.model.mtu import MtuResult
@@ -130,6 +131,8 @@ class Verdict:
     family: str = ""  # how errors were controlled over all red lines together
     diagnoses: tuple[Diagnosis, ...] = ()
     checks: tuple[SelfCheck, ...] = ()
+    places: tuple[Place, ...] = ()  # what either end's egress and the middle carry
+    demarcation: tuple[Located, ...] = ()  # faults by the part of the line they lie in
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,10 @@ from linkqual.model import (
     Histogram,
     Hop,
     HostFloor,
+    LineSegment,
     Link,
     LoadCount,
+    Located,
     LossEvent,
     MarkingResult,
     MarkingRow,
@@ -32,6 +34,7 @@ from linkqual.model import (
     Outcome,
     PathResult,
     PingResult,
+    Place,
     Plan,
     Profile,
     Qualification,
@@ -61,8 +64,9 @@ RATE = Objective(
 )
 GOLD = Service("gold – 金", 10**9, 5 * 10**8, 10**8, "l2", ((46, 7), (1500, 1)), 46, 1e-5, 12_000_000, 1_000_000, 0.999)
 LINK = Link(
-    "上海 – Zhongwei 2", "Example", 10**10, 5 * 10**9, "l2", 9000, 12_000_000, "Shanghai", "Zhongwei", services=(GOLD,)
-)
+    "上海 – Zhongwei 2", "Example", 10**10, 5 * 10**9, "l2", 9000, 12_000_000, "Shanghai", "Zhongwei", services=(GOLD,),
+    segments=(LineSegment("access – 接入", "near", "10.0.0.2", "Carrier A", 10**9), LineSegment("core", "10.0.0.2", "far")),
+)  # fmt: skip
 CIR = LoadCount(
     "gold – 金 CIR 100 %", Direction.REVERSE, 5 * 10**8, 10**10, ((46, 7), (1500, 1)), sent=9, received=8, lost=1
 )
@@ -212,6 +216,13 @@ DOCUMENT = Qualification(
         ),
         (Note("host", "2 packets were dropped by this host", "warn"),),
         "Bonferroni over 2 red lines",
+        places=(Place("end A's egress", Direction.FORWARD, "measured", "at least 1 Gbit/s (L1)", (("trains", "1 Gbit/s"),)),),
+        demarcation=(
+            Located(
+                "narrowest hop", Direction.FORWARD, "between hop 1 (10.0.0.2) and the receiving host", 1, 2, ("core",), (), "high",
+                (("narrow/forward", "link 2 of 2"),), "in core", "nothing",
+            ),
+        ),
     ),
     embedded_line=None,
     interrupted="",
