@@ -13,6 +13,7 @@
       in_service: true          # others' traffic is on it now: loads are asked about first, and searches for its limit refused
       encapsulation: macsec     # what the line wraps packets in (a list, innermost first): names of `stats.overhead.KINDS`
       services: ...             # what is contracted on it, each with its own rates and criteria: `link_services`
+      segments: ...             # the parts it is made of and who supplies each: `link_segments`
 
 Floor 2, pure: the caller reads the file.
 """
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from linkqual import link_services
+from linkqual import link_segments, link_services
 from linkqual.errors import InputError
 from linkqual.model import Link
 from linkqual.settings import Complaints, Section, boolean, choice, read_tree, text
@@ -73,7 +74,7 @@ READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "far": ("far", _words),
     "in_service": ("in_service", boolean),
 }
-KEYS = (*READERS, "encapsulation", "services")
+KEYS = (*READERS, "encapsulation", "services", "segments")
 HINT = f"a link file holds one key, 'link:', with any of {', '.join(KEYS)} below it"
 
 
@@ -101,6 +102,7 @@ def read(section: Section, **default: str) -> Link:
     if "cir_reverse_bps" in found and "cir_bps" not in found:
         section.complain("cir_reverse", "stands without cir, the rate of the other direction", "both, or cir alone")
     found["services"] = link_services.read(section, Link(**found))
+    found["segments"] = link_segments.read(section, _words, _rate)
     section.close()
     return Link(**found)
 

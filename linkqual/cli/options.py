@@ -87,7 +87,7 @@ LinkFile = Annotated[
         "--link",
         metavar="FILE",
         help="A link file: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, in_service, "
-        "encapsulation, services.",
+        "encapsulation, services, segments.",
         show_default=False,
     ),
 ]

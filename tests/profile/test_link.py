@@ -58,7 +58,7 @@ def test_what_is_not_given_is_not_known() -> None:
         ("link:\n  rate_counts: l4", ["2: link.rate_counts: 'l4' is not known; allowed: l1, l2, l3"]),
         ("link:\n  cir_reverse: 1G", ["2: link.cir_reverse: stands without cir, the rate of the other direction; allowed: both, or cir alone"]),
         ("link:\n  name: x\n  name: y\n  nam: z", ["3: link.name: given twice, first in line 2; allowed: once",
-            "4: link.nam: unknown key, did you mean 'name'?; allowed: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, in_service, encapsulation, services"]),
+            "4: link.nam: unknown key, did you mean 'name'?; allowed: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, in_service, encapsulation, services, segments"]),
         ("link:\n  name: \"a\\u001bb\"", ["2: link.name: 'a\\x1bb' is no name for people; allowed: printable text of at most 200 characters"]),
         ("link:\n  encapsulation: l2tp", ["2: link.encapsulation: 'l2tp' is not known; allowed: vlan, qinq, mpls, pppoe, macsec, gre, vxlan, geneve, ipsec, ipsec-cbc, wireguard"]),
         ("link: 10G", ["1: link: is a single value; allowed: keys with values"]),
