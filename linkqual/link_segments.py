@@ -4,7 +4,7 @@
       - name: access Shanghai
         supplier: Carrier A
         from: near            # the host at that end
-        to: 192.0.2.1         # a router's address, or a prefix
+        to: 192.0.2.1         # a router's address, or a prefix: the router in it that is nearest to the near end
       - name: core
         supplier: Carrier B
         from: 192.0.2.1
@@ -77,7 +77,7 @@ def _apart(start: str, end: str) -> bool:
     """False where it is clear that a segment cannot run from one to the other."""
     one, other = _rank(start), _rank(end)
     if one is None or other is None:
-        return start != end
+        return start not in ("far", end) and end != "near"
     return one < other
 
 

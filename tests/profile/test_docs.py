@@ -22,11 +22,14 @@ def test_the_profile_is_one() -> None:
 
 def test_the_link_file_is_one() -> None:
     found = link.parse(EXAMPLES[1], "docs")
-    assert set(link.known(found)) - {"services", "encapsulation"} == {name for name, _ in link.READERS.values()} - {
+    assert set(link.known(found)) - {"services", "encapsulation", "segments"} == {
+        name for name, _ in link.READERS.values()
+    } - {
         "name",
         "rate_counts",
     }
     assert [one.name for one in found.services] == ["storage", "voice"]
+    assert [one.supplier for one in found.segments] == ["Carrier A", "Carrier B", None]
 
 
 def test_every_metric_is_in_the_table() -> None:
