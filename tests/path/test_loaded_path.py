@@ -1,0 +1,161 @@
+"""Where a load's queue begins, over chains drawn by chance: slow, silent and limiting routers, jitter, policers. Never a wrong interval with high confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from linkqual.model import Direction, LoadedHop, LoadedPath
+from linkqual.session.loaded_path import locate
+
+MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The link that holds the queue (1: leaves the sending host)."""
+
+    link: int
+    hops: tuple[LoadedHop, ...]
+    added_ns: int
+
+
+def chain(seed: int, idle: int = 3, loaded: int = 6, *, sawtooth: float = 0.3, policed: bool = False) -> Truth:
+    """2 to 7 hops; any router may be silent, limit its answers, be slow at any time or only while the line is loaded."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 8))
+    link = int(rng.integers(1, count + 1))
+    queue_ns = 10 ** rng.uniform(0.5, 2) * MS  # 3 to 100 ms
+    jitter_ns = rng.choice([0.02, 0.1, 0.5]) * MS
+    base, hops = 0.0, []
+    for ttl in range(1, count + 1):
+        base += 10 ** rng.uniform(-1, 1) * MS
+        router = ttl < count
+        kind = rng.choice(["fair", "silent", "slow", "slow under load", "limits"], p=[0.72, 0.1, 0.08, 0.05, 0.05]) if router else "fair"  # fmt: skip
+        own_ns = 10 ** rng.uniform(0, 2) * MS
+
+        def trip(under: bool, ttl: int = ttl, base: float = base, kind: str = kind, own_ns: float = own_ns) -> int:
+            took = base + 0.05 * MS + rng.exponential(jitter_ns) + (rng.random() < 0.02) * rng.exponential(20 * MS)
+            if under and ttl >= link and not policed:
+                took += queue_ns * rng.uniform(1 - sawtooth, 1)
+            if kind == "slow" or (kind == "slow under load" and under):
+                took += rng.exponential(own_ns)
+            return int(took)
+
+        lost = 0.4 if kind == "limits" else 0.0
+        under_lost = max(lost, 0.45 if policed and ttl >= link else 0.02)
+        quiet = [trip(False) for _ in range(idle) if rng.random() >= lost]
+        busy = [trip(True) for _ in range(loaded) if rng.random() >= under_lost]
+        if kind == "silent":
+            hops.append(LoadedHop(ttl, None, idle, (), loaded, ()))
+        else:
+            hops.append(LoadedHop(ttl, f"10.0.{ttl}.1", idle, tuple(quiet), loaded, tuple(busy)))
+    return Truth(link, tuple(hops), 0 if policed else int(queue_ns * (1 - sawtooth / 2)))
+
+
+def right(truth: Truth, found: LoadedPath) -> bool:
+    assert found.after is not None
+    assert found.before is not None
+    return found.after < truth.link <= found.before
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_never_a_wrong_interval_with_high_confidence(confirmed: bool) -> None:
+    counted = {"high": 0, "right": 0, "named": 0, "narrow": 0}
+    for seed in range(1500):
+        truth = chain(seed)
+        found = locate(Direction.FORWARD, "a load", truth.hops, added_ns=truth.added_ns if confirmed else None)
+        if not found.by:
+            continue
+        counted["named"] += 1
+        counted["right"] += right(truth, found)
+        if found.confidence == "high":
+            counted["high"] += 1
+            assert right(truth, found), (seed, truth.link, found)
+            counted["narrow"] += found.before == found.after + 1
+    assert counted["named"] > 1400
+    assert counted["right"] >= 0.98 * counted["named"]
+    assert counted["high"] > (700 if confirmed else 450)
+    assert counted["narrow"] > 0.6 * counted["high"]
+
+
+def test_few_answers_are_never_called_sure() -> None:
+    for seed in range(200):
+        truth = chain(seed, idle=1, loaded=4)
+        assert locate(Direction.FORWARD, "a load", truth.hops, added_ns=truth.added_ns).confidence != "high"
+
+
+def test_a_policer_shows_by_loss_alone() -> None:
+    counted = {"named": 0, "right": 0}
+    for seed in range(300):
+        truth = chain(seed, idle=6, loaded=12, policed=True)
+        found = locate(Direction.FORWARD, "a load", truth.hops)
+        assert found.by != "queue", (seed, found)
+        assert found.confidence != "high"
+        if found.by:
+            counted["named"] += 1
+            counted["right"] += right(truth, found)
+    assert counted["named"] > 240
+    assert counted["right"] >= 0.9 * counted["named"]
+
+
+def test_an_idle_line_names_nothing() -> None:
+    for seed in range(200):
+        truth = chain(seed, policed=True)
+        hops = tuple(LoadedHop(h.ttl, h.address, h.idle_sent, h.idle_ns, h.idle_sent, h.idle_ns) for h in truth.hops)
+        found = locate(Direction.FORWARD, "a load", hops)
+        assert (found.by, found.after, found.before, found.confidence) == ("", None, None, "")
+
+
+def hop(ttl: int, idle_ms: float, loaded_ms: float, n: int = 8, *, silent: bool = False) -> LoadedHop:
+    if silent:
+        return LoadedHop(ttl, None, 4, (), n, ())
+    return LoadedHop(ttl, f"10.0.{ttl}.1", 4, (int(idle_ms * MS),) * 4, n, (int(loaded_ms * MS),) * n)
+
+
+def test_the_place_lies_between_the_last_hop_that_is_not_late_and_the_first_that_is() -> None:
+    found = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 2), hop(3, 3, 34), hop(4, 4, 35)))
+    assert (found.after, found.before, found.by, found.confidence) == (2, 3, "queue", "high")
+    assert "31 ms" in found.because
+
+
+def test_a_silent_hop_widens_it() -> None:
+    found = locate(Direction.REVERSE, "a load", (hop(1, 1, 1), hop(2, 0, 0, silent=True), hop(3, 3, 34), hop(4, 4, 35)))
+    assert (found.after, found.before, found.confidence) == (1, 3, "high")
+
+
+def test_the_sending_hosts_own_queue_lies_before_the_first_hop() -> None:
+    found = locate(Direction.FORWARD, "a load", (hop(1, 1, 32), hop(2, 2, 33)))
+    assert (found.after, found.before) == (0, 1)
+
+
+def test_a_hop_that_alone_is_late_is_slow_at_answering() -> None:
+    found = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 40), hop(3, 3, 3), hop(4, 4, 4)))
+    assert (found.by, found.before) == ("", None)
+    assert "hop 2 alone is late" in found.because
+
+
+def test_the_last_hop_alone_may_be_a_slow_host_unless_both_ends_stamps_agree() -> None:
+    hops = (hop(1, 1, 1), hop(2, 2, 2), hop(3, 3, 34))
+    assert locate(Direction.FORWARD, "a load", hops).confidence == "medium"
+    assert locate(Direction.FORWARD, "a load", hops, added_ns=31 * MS).confidence == "high"
+    assert locate(Direction.FORWARD, "a load", hops, added_ns=1 * MS).confidence == "low"
+
+
+def test_what_says_that_the_load_shows_little_makes_it_low() -> None:
+    found = locate(
+        Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 34), hop(3, 3, 35)), weak="bbr keeps queues short"
+    )
+    assert (found.by, found.confidence) == ("queue", "low")
+    assert "bbr keeps queues short" in found.because
+
+
+def test_hops_that_limit_their_answers_on_the_idle_line_tell_nothing_of_loss() -> None:
+    def lossy(ttl: int, idle: int, loaded: int) -> LoadedHop:
+        return LoadedHop(ttl, f"10.0.{ttl}.1", 10, (MS,) * idle, 12, (MS,) * loaded)
+
+    found = locate(Direction.FORWARD, "a load", (lossy(1, 10, 12), lossy(2, 5, 6), lossy(3, 10, 6), lossy(4, 10, 6)))
+    assert (found.after, found.before, found.by) == (1, 3, "loss")
+    assert locate(Direction.FORWARD, "a load", (lossy(1, 5, 6), lossy(2, 4, 5))).by == ""
