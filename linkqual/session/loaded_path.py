@@ -126,25 +126,25 @@ def _confidence(
     """How sure, and why not surer."""
     end = readings[-1]
     bounds = [before] if clean is None else [clean, before]
-    if weak:
-        return "low", weak
-    if added_ns is not None and not _within(added_ns, end.most_ns, CONFIRMED):
-        return "low", (
-            f"packets stamped at both ends were {_later(added_ns)} in this direction: hosts or the way back are slow too"
-        )
-    if any(len(one.hop.loaded_ns) < FEW_LOADED or len(one.hop.idle_ns) < FEW_IDLE for one in bounds):
-        return "low" if len(before.hop.loaded_ns) < FEW_IDLE else "medium", "few answers"
-    if not reached and added_ns is None:
-        return "medium", "the far end does not answer, so that it persists to the end is not seen"
-    if before is end and added_ns is None:
-        return "medium", "the last hop alone is late, and may be slow at answering"
-    if not _within(before.late_ns, end.late_ns, ALIKE):
-        return "medium", f"the end is {_later(end.late_ns)}: another queue behind it, or one that varies"
-    wide = _spread(before.hop.loaded_ns) > max(LEAST_NS, 2 * _spread(end.hop.loaded_ns), CLEAN * end.late_ns)
-    if wide or _odd(before, end) > len(before.hop.loaded_ns) // OUTLIER_IN:
-        return "medium", f"the round trips to {_name(before)} vary more than one queue makes them"
+    few = any(len(one.hop.loaded_ns) < FEW_LOADED or len(one.hop.idle_ns) < FEW_IDLE for one in bounds)
+    differs = added_ns is not None and not _within(added_ns, end.most_ns, CONFIRMED)
+    both_ends = f"packets stamped at both ends were {_later(added_ns or 0)} in this direction"
+    doubts = (
+        (bool(weak), "low", weak),
+        (differs, "low", f"{both_ends}: hosts or the way back are slow too"),
+        (len(before.hop.loaded_ns) < FEW_IDLE, "low", "a single answer"),
+        (few, "medium", "few answers"),
+        (not reached and added_ns is None, "medium", "the far end does not answer, so whether it persists is not seen"),
+        (before is end and added_ns is None, "medium", "the last hop alone is late, and may be slow at answering"),
+        (
+            not _within(before.late_ns, end.late_ns, ALIKE),
+            "medium",
+            f"the end is {_later(end.late_ns)}: another queue behind it, or one that varies",
+        ),
+        (_varies(before, end), "medium", f"{_name(before)} varies more than one queue makes it"),
+    )
     confirmed = "" if added_ns is None else ", and packets stamped at both ends agree"
-    return "high", f"it persists to the end{confirmed}"
+    return next(((level, why) for is_so, level, why in doubts if is_so), ("high", f"it persists to the end{confirmed}"))
 
 
 def _within(value: float, whole: float, bounds: tuple[float, float]) -> bool:
@@ -158,10 +158,13 @@ def _spread(values: Sequence[int]) -> int:
     return ordered[-1 - cut] - ordered[cut]
 
 
-def _odd(one: _Reading, end: _Reading) -> int:
-    """How many of its round trips under load are not what one queue, seen at the end, makes them."""
+def _varies(one: _Reading, end: _Reading) -> bool:
+    """Whether its round trips under load differ by more than one queue, seen at the end, makes them."""
     base_ns = statistics.median(one.hop.loaded_ns) - one.late_ns
-    return sum(not CLEAN * end.late_ns <= took - base_ns <= MOST * end.late_ns + LEAST_NS for took in one.hop.loaded_ns)
+    low, high = CLEAN * end.late_ns, MOST * end.late_ns + LEAST_NS
+    odd = sum(not low <= took - base_ns <= high for took in one.hop.loaded_ns)
+    wide = _spread(one.hop.loaded_ns) > max(LEAST_NS, 2 * _spread(end.hop.loaded_ns), low)
+    return wide or odd > len(one.hop.loaded_ns) // OUTLIER_IN
 
 
 # ---- the loss
