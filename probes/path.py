@@ -19,6 +19,7 @@ from linkqual.model import Conditions, EndConditions, Fault, Json, Measurement, 
 from linkqual.net.trace import DEFAULT_PORT, Target, trace
 from linkqual.net.trace_sockets import PLAIN, Codec, raw_permitted
 from linkqual.probes.bench import Bench, Progress, fault_of
+from linkqual.session.compared import measured
 from linkqual.session.symmetry import UNDETERMINED, compare, longer_returns
 from linkqual.wire import trace_json
 
@@ -55,7 +56,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         step,
         started_ns,
         time.monotonic_ns() - clock,
-        path=PathResult(forward, reverse, found.verdict, because, found.pairs)
+        path=PathResult(forward, reverse, found.verdict, because, found.pairs, measured(forward, reverse))
         if forward.hops or reverse.hops
         else None,
         conditions=Conditions(near=EndConditions(notes=notes)),

@@ -44,8 +44,8 @@ class Trace:
 class Compared:
     """Both directions of one flow in numbers.
 
-    `word`: "symmetric", "asymmetric" (other routers), "link beside" (same rank of routers, another link between two of them: a parallel link or a
-    detour of equal length), "undetermined".
+    `word`: "symmetric"; "asymmetric" (more routers one way, or a router none of whose links the other way shows); "link beside" (as many
+    routers, and a single link that differs: a parallel link, or a detour of equal length); "undetermined".
     """
 
     word: str

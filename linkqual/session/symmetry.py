@@ -84,11 +84,10 @@ def judge(routers: Routers) -> tuple[str, str]:
     count = len(there)
     if not count:
         return SYMMETRIC, "no router lies between the two ends"
+    different = contradiction(routers)
+    if different is not None:
+        return ASYMMETRIC, _difference(routers, different)
     sent_there, sent_back = _filled(routers.there_egress, back), _filled(routers.back_egress, there)
-    for right, left in ((there, back), (there, sent_there), (sent_back, back), (sent_back, sent_there)):
-        states = links(right, left, near, far)
-        if Link.DIFFERENT in states and (Link.PROVEN in states or Link.ONE_NAME in states):
-            return ASYMMETRIC, _difference(right, left, states, near, far)
     recorded = None not in [*routers.there_egress[: count - 1], *routers.back_egress[1:]] and bool(routers.there_egress)
     states = links(sent_back, sent_there, near, far)
     if recorded and not _doubt(sent_back, sent_there, states):
@@ -98,6 +97,33 @@ def judge(routers: Routers) -> tuple[str, str]:
     if doubt:
         return UNDETERMINED, doubt
     return SYMMETRIC, f"both directions cross the same {_routers_text(count)}: every link and router is proven"
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Addresses of as many routers each way of which some cannot be ends of one link; `states` of links 0 (at the near end) to n."""
+
+    there: Hops
+    back: Hops
+    states: tuple[Link, ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Which links differ."""
+        return tuple(k for k, state in enumerate(self.states) if state is Link.DIFFERENT)
+
+
+def contradiction(routers: Routers) -> Contradiction | None:
+    """Two lists of one length that show different links; None where they show none, or where none of their links can be told."""
+    there, back = routers.there, routers.back
+    if len(there) != len(back):
+        return None
+    sent_there, sent_back = _filled(routers.there_egress, back), _filled(routers.back_egress, there)
+    for right, left in ((there, back), (there, sent_there), (sent_back, back), (sent_back, sent_there)):
+        states = links(right, left, routers.near, routers.far)
+        if Link.DIFFERENT in states and (Link.PROVEN in states or Link.ONE_NAME in states):
+            return Contradiction(right, left, tuple(states))
+    return None
 
 
 def _filled(egress: Hops, answered: Hops) -> Hops:
@@ -207,13 +233,18 @@ def _unequal(routers: Routers) -> tuple[str, str]:
     return ASYMMETRIC, f"{counts}" + (f" ({'; '.join(parts)})" if parts else "")
 
 
-def _difference(there: Hops, back: Hops, states: Sequence[Link], near: str | None, far: str | None) -> str:
-    left, right = [near, *back], [*there, far]
-    different = [k for k, state in enumerate(states) if state is Link.DIFFERENT]
-    shown = f"{left[different[0]]} and {right[different[0]]} are not two ends of one link"
-    places = _places(different, len(there))
-    kind = "a parallel link or a detour of equal length" if len(different) < 3 else "a detour of equal length"
-    return f"{_routers_text(len(there))} each way, but not the same links {places}: {shown} ({kind})"
+def _difference(routers: Routers, found: Contradiction) -> str:
+    left, right = [routers.near, *found.back], [*found.there, routers.far]
+    places = found.places
+    shown = f"{left[places[0]]} and {right[places[0]]} are not two ends of one link"
+    in_a_row = any(b - a == 1 for a, b in pairwise(places))
+    kind = (
+        "a detour of equal length, or parallel links one behind the other"
+        if in_a_row
+        else "a parallel link or a detour of equal length"
+    )
+    count = len(found.there)
+    return f"{_routers_text(count)} each way, but not the same links {_places(places, count)}: {shown} ({kind})"
 
 
 def _places(positions: Sequence[int], routers: int) -> str:

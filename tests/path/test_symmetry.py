@@ -294,6 +294,14 @@ class Network:
         ]
         return taken, shown, told
 
+    def crossed(self, source: int, taken: list[int]) -> set[int]:
+        """The routers on a way."""
+        found, node = [], source
+        for link in taken:
+            node = sum(self.links[link]) - node
+            found.append(node)
+        return set(found[:-1])
+
     def judged(self, record_there: bool, record_back: bool) -> tuple[str, str]:
         """The truth and the verdict."""
         there, shown, told = self.walk(self.near, self.far, record_there)

@@ -1,0 +1,146 @@
+"""Both directions in numbers: the refined word, what is in common, where they part; and intervals that hold the truth of random networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from linkqual.model import Compared, Fault, Measurement, PathResult, Step, Trace
+from linkqual.session import compared
+from linkqual.session.alignment import Routers
+from linkqual.session.symmetry import compare, judge
+
+from .test_symmetry import FAR, NEAR, Network, chain, hidden, trace
+
+
+def seen(routers: Routers) -> Compared:
+    """By the two traces that show these routers."""
+    return compared.measured(trace(list(routers.there), NEAR, FAR), trace(list(reversed(routers.back)), FAR, NEAR))
+
+
+def test_one_chain_has_all_in_common() -> None:
+    found = seen(chain(1))
+    assert replace(found, settle="") == Compared("symmetric", 2, 2, (1.0, 1.0), (1.0, 1.0))
+
+
+def test_a_second_link_is_excluded_by_record_route_of_both_ways_alone() -> None:
+    full = chain(1, 2)
+    assert compared.settle("symmetric", full) == ""
+    assert compared.settle("symmetric", chain()) == ""
+    for routers in (replace(full, back_egress=[None] * 3), hidden(chain(1))):
+        assert judge(routers)[0] == "symmetric"
+        assert "second link" in compared.settle("symmetric", routers)
+
+
+def test_a_longer_return_is_asymmetric_and_its_own_links_are_named() -> None:
+    found = seen(Routers(["10.0.0.2", "10.0.1.2", "10.0.2.2"], ["10.0.1.1", "10.0.5.1", "10.0.6.1", "10.0.9.1"]))
+    assert (found.word, found.forward_routers, found.reverse_routers) == ("asymmetric", 3, 4)
+    assert found.routers == pytest.approx(
+        (2 / 5, 3 / 4)
+    )  # both neighbours of the ends; at most the shorter way's three
+    assert found.links == pytest.approx((2 / 7, 3 / 6))
+    assert found.forward_only == (2, 3)
+    assert found.reverse_only == (2, 3, 4)
+    assert not found.settle
+
+
+def test_a_parallel_link_is_a_link_beside() -> None:
+    whole = chain(1, 2, 3)
+    found = seen(replace(whole, back=[whole.back[0], "10.0.44.1", *whole.back[2:]]))
+    assert found.word == "link beside"
+    assert (found.forward_only, found.reverse_only) == ((3,), (3,))
+    assert found.links is not None
+    assert found.links[1] == pytest.approx(4 / 6)
+    assert "parallel" in found.settle
+
+
+def test_other_routers_of_the_same_number_are_asymmetric() -> None:
+    found = seen(
+        Routers(["10.0.0.2", "10.0.1.2", "10.0.2.2", "10.0.3.2"], ["10.0.5.1", "10.0.6.1", "10.0.7.1", "10.0.9.1"])
+    )
+    assert found.word == "asymmetric"
+    assert found.forward_only == (2, 3, 4)
+    assert found.reverse_only == (2, 3, 4)
+
+
+def test_a_router_known_to_be_one_between_two_links_that_differ_is_no_other_router() -> None:
+    """Two parallel links one behind the other; the router between answers from its loopback, or is told by Record Route."""
+    there = ["10.0.0.2", "10.0.1.2", "10.0.2.2", "10.0.3.2"]
+    back = ["10.0.41.1", "10.0.42.1", "10.0.3.1", "10.0.9.1"]
+    routers = Routers(there, back, near=NEAR, far=FAR, there_egress=[None] * 4, back_egress=[None] * 4)
+    assert compared.word("asymmetric", routers) == "asymmetric"
+    told = replace(routers, back_egress=[None, "10.0.1.2", None, None])
+    assert compared.word("asymmetric", told) == "link beside"
+
+
+@pytest.mark.parametrize(
+    ("routers", "word"),
+    [
+        (hidden(chain(1, 2)), "Record Route"),
+        (replace(chain(1), there=[None, "10.0.1.2"]), "silent"),
+        (replace(chain(1), near="10.0.0.77"), "who else forwards"),
+        (Routers(["10.1.0.1", "10.2.0.1"], ["10.3.0.1", "10.4.0.1"]), "both ways"),
+        (Routers(["10.0.0.2", "10.0.1.2", None], ["10.0.1.1", "10.0.9.1"]), "more rounds"),
+    ],
+)
+def test_what_is_open_says_what_would_settle_it(routers: Routers, word: str) -> None:
+    near = routers.near or NEAR
+    found = compared.measured(trace(list(routers.there), near, FAR), trace(list(reversed(routers.back)), FAR, near))
+    assert found.word == "undetermined"
+    assert word in found.settle
+    assert not found.forward_only
+    assert found.routers is None or found.routers[0] < found.routers[1] == 1
+
+
+def test_half_a_trace_has_no_numbers() -> None:
+    fault = Fault("no-agent", "there is none", "start one")
+    forward = trace(["10.0.0.2"], NEAR, FAR)
+    found = compared.measured(forward, Trace(FAR, NEAR, 33434, 40001, fault=fault))
+    assert found == Compared("undetermined", 1, None, settle="start one")
+
+
+def test_a_stored_run_is_compared_again_from_its_traces() -> None:
+    forward = trace(["10.0.0.2", "10.0.1.2"], NEAR, FAR)
+    reverse = trace(["10.0.9.1", "10.0.1.1"], FAR, NEAR)
+    old = Measurement(Step("path", "path"), 0, 0, path=PathResult(forward, reverse, "undetermined", "once said so"))
+    assert old.path is not None
+    assert compared.of(old.path).word == "symmetric"
+    now = compared.filled(old).path
+    assert now is not None
+    assert now.symmetry == "symmetric"
+    assert now.because == compare(forward, reverse).because
+    assert now.compared == compared.measured(forward, reverse)
+    alone = replace(old, path=PathResult(forward, Trace(FAR, NEAR, 1, 2), "undetermined", "no agent; a hint"))
+    assert compared.filled(alone) is alone
+
+
+@pytest.mark.parametrize("inbound", [True, False])
+@pytest.mark.parametrize("silent", [0.0, 0.2])
+@pytest.mark.parametrize("record", [True, False])
+def test_the_intervals_hold_what_is_really_in_common(inbound: bool, silent: float, record: bool) -> None:
+    words = set()
+    for seed in range(150):
+        network = Network(seed, inbound, silent, dense=bool(seed % 2))
+        there, shown, told = network.walk(network.near, network.far, record)
+        back, shown_back, told_back = network.walk(network.far, network.near, record)
+        ends = [
+            network.address[k, host]
+            for host in (network.near, network.far)
+            for k, link in enumerate(network.links)
+            if host in link
+        ]
+        routers = Routers(shown, shown_back[::-1], told, told_back[::-1], *ends)
+        verdict = judge(routers)[0]
+        word = compared.word(verdict, routers)
+        words.add(word)
+        crossed, links = (
+            (network.crossed(network.near, there), network.crossed(network.far, back)),
+            (set(there), set(back)),
+        )
+        for (one, other), share in zip((crossed, links), compared.shares(verdict, routers), strict=True):
+            truth = len(one & other) / len(one | other) if one | other else 1.0
+            assert share is None or share[0] - 1e-9 <= truth <= share[1] + 1e-9, (seed, word, share, truth)
+        assert word != "link beside" or len(there) == len(back)
+    assert {"asymmetric", "link beside"} <= words
+    assert ("undetermined" in words) is (silent > 0 or not record)
