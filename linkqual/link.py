@@ -10,6 +10,7 @@
       rtt_budget: 12 ms
       near: Shanghai            # the end where the command is typed
       far: Zhongwei
+      fibre: 1200 km            # length of the fibre: bounds how far both directions can differ, without any clock
       in_service: true          # others' traffic is on it now: loads are asked about first, and searches for its limit refused
       encapsulation: macsec     # what the line wraps packets in (a list, innermost first): names of `stats.overhead.KINDS`
       services: ...             # what is contracted on it, each with its own rates and criteria: `link_services`
@@ -20,6 +21,7 @@ Floor 2, pure: the caller reads the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -32,6 +34,7 @@ from linkqual.stats.overhead import KINDS
 from linkqual.units import parse_duration_ns, parse_rate_bps, parse_size_bytes
 
 MAX_NAME = 200
+MAX_FIBRE_KM = 50_000
 
 
 def _words(value: str) -> str:
@@ -62,6 +65,14 @@ def _budget(value: str) -> int:
     return budget
 
 
+def _length(value: str) -> float:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(km|m)", value.strip())
+    length = float(match[1]) / (1 if match[2] == "km" else 1000) if match else 0.0
+    if not 0 < length <= MAX_FIBRE_KM:
+        raise InputError(f"{value!r} is no length of a fibre", f"such as 1200 km, at most {MAX_FIBRE_KM} km")
+    return length
+
+
 READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "name": ("name", _words),
     "vendor": ("vendor", _words),
@@ -72,6 +83,7 @@ READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "rtt_budget": ("rtt_budget_ns", _budget),
     "near": ("near", _words),
     "far": ("far", _words),
+    "fibre": ("fibre_km", _length),
     "in_service": ("in_service", boolean),
 }
 KEYS = (*READERS, "encapsulation", "services", "segments")

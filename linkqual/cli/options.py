@@ -86,7 +86,7 @@ LinkFile = Annotated[
     typer.Option(
         "--link",
         metavar="FILE",
-        help="A link file: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, in_service, "
+        help="A link file: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, fibre, in_service, "
         "encapsulation, services, segments.",
         show_default=False,
     ),

@@ -100,6 +100,7 @@ class Link:
     services: tuple[Service, ...] = ()  # contracted on it; none: the line itself at its CIR
     encapsulation: tuple[str, ...] = ()  # what the line wraps packets in: names of `stats.overhead`
     segments: tuple[LineSegment, ...] = ()  # that it is made of, from the near end on; none: nobody said
+    fibre_km: float | None = None  # length of its fibre: no direction is shorter
 
     def contracted_bps(self, direction: Direction) -> int | None:
         """The contracted rate of one direction; the reverse is as the forward one unless given."""
@@ -186,6 +187,7 @@ class Plan:
 
 FACTS = (
     *("marking", "path_mtu", "mtu_black_hole"),
+    *("path_symmetry", "delay_symmetry"),  # proven, or bounds of the clocks
     "member_loss",  # its own test errs once in a thousand
 )  # metrics that take no share of the error
 

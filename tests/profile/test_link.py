@@ -20,6 +20,7 @@ link:
   rtt_budget: 12 ms
   near: Shanghai DC 1
   far: Zhongwei
+  fibre: 1900.5 km
   in_service: true
   encapsulation: [gre, macsec]
 """
@@ -36,6 +37,7 @@ def test_every_field() -> None:
         rtt_budget_ns=12_000_000,
         near="Shanghai DC 1",
         far="Zhongwei",
+        fibre_km=1900.5,
         in_service=True,
         encapsulation=("gre", "macsec"),
     )
@@ -55,10 +57,11 @@ def test_what_is_not_given_is_not_known() -> None:
         ("link:\n  cir: 0G", ["2: link.cir: '0G' is no rate of a line; allowed: 1 kbit/s to 100 Tbit/s"]),
         ("link:\n  mtu: 150", ["2: link.mtu: '150' is no MTU of a line; allowed: 576 to 65535 bytes, IP header included"]),
         ("link:\n  rtt_budget: 0 ms", ["2: link.rtt_budget: '0 ms' is no round-trip budget; allowed: more than 0, at most 10 s"]),
+        ("link:\n  fibre: 12", ["2: link.fibre: '12' is no length of a fibre; allowed: such as 1200 km, at most 50000 km"]),
         ("link:\n  rate_counts: l4", ["2: link.rate_counts: 'l4' is not known; allowed: l1, l2, l3"]),
         ("link:\n  cir_reverse: 1G", ["2: link.cir_reverse: stands without cir, the rate of the other direction; allowed: both, or cir alone"]),
         ("link:\n  name: x\n  name: y\n  nam: z", ["3: link.name: given twice, first in line 2; allowed: once",
-            "4: link.nam: unknown key, did you mean 'name'?; allowed: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, in_service, encapsulation, services, segments"]),
+            "4: link.nam: unknown key, did you mean 'name'?; allowed: name, vendor, cir, cir_reverse, rate_counts, mtu, rtt_budget, near, far, fibre, in_service, encapsulation, services, segments"]),
         ("link:\n  name: \"a\\u001bb\"", ["2: link.name: 'a\\x1bb' is no name for people; allowed: printable text of at most 200 characters"]),
         ("link:\n  encapsulation: l2tp", ["2: link.encapsulation: 'l2tp' is not known; allowed: vlan, qinq, mpls, pppoe, macsec, gre, vxlan, geneve, ipsec, ipsec-cbc, wireguard"]),
         ("link: 10G", ["1: link: is a single value; allowed: keys with values"]),
