@@ -32,6 +32,7 @@ from linkqual.probes import PROBES
 from linkqual.probes.bench import Bench
 from linkqual.recount import steadied
 from linkqual.rules import short
+from linkqual.session import hop_watch
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
@@ -96,7 +97,8 @@ def qualify(
             taken.append(Measurement(step, time.time_ns(), 0, not_needed=why))
             continue
         begin(step)
-        taken.append(steadied(run.folder, _measure(step, bench), request.plan.objectives))
+        known = replace(bench, hops=hop_watch.known(taken))
+        taken.append(steadied(run.folder, _measure(step, known), request.plan.objectives))
         run.write_document(document.dump(so_far(taken)))
     done = replace(so_far(taken), truth=truth())
     return judged(done, run) if request.judged else done

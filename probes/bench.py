@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from linkqual.errors import InputError, LinkqualError, PeerError
-from linkqual.model import Fault, HostFloor, Link, Objective, Step
+from linkqual.model import Direction, Fault, HostFloor, Link, Objective, Step
 from linkqual.units import NS_PER_S
 
 if TYPE_CHECKING:
     from linkqual.net.control import Control
     from linkqual.records import Records
+    from linkqual.session.hop_watch import Known
 
 
 _LOOK_NS = NS_PER_S // 10
@@ -97,6 +98,7 @@ class Bench:
     objectives: tuple[Objective, ...] = ()
     link: Link = field(default_factory=Link)
     one_clock: bool = True  # both ends run on one host
+    hops: Mapping[Direction, Known] = field(default_factory=dict)  # of the traced flow, as the idle line showed them
     near_floor: HostFloor | None = None  # what each host adds by itself (`calibration`), where that was asked for
     far_floor: HostFloor | None = None
     family_size: int = 1  # red lines judged together (Bonferroni on the FAIL side)

@@ -14,15 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from linkqual.errors import HostError
-from linkqual.model import Conditions, Decision, Direction, Fault, Measurement, Step, ThroughputResult
+from linkqual.model import Conditions, Decision, Direction, Fault, LoadedPath, Measurement, Step, ThroughputResult
 from linkqual.net import child, host
 from linkqual.net.control import Control
-from linkqual.probes import beside
+from linkqual.probes import beside, hops
 from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
-from linkqual.probes.beside import Beside
+from linkqual.probes.beside import MARGIN_S, Beside
+from linkqual.probes.hops import Watching
 from linkqual.probes.iperf3_run import GONE, OTHER, Block, Test
 from linkqual.probes.tcp_result import Load
+from linkqual.rules import words
 from linkqual.rules.loads import HIDES_LOSS
+from linkqual.session.hop_watch import FILLING_NS
+from linkqual.stats.histogram import quantile
 from linkqual.units import NS_PER_S
 from linkqual.watch import Watch
 
@@ -37,6 +41,7 @@ class _Run:
     bench: Bench
     control: Control
     stream: Beside
+    hops: Watching
     watch: Watch
     loads: dict[Direction, Load] = field(default_factory=dict)
 
@@ -67,9 +72,12 @@ def measure(step: Step, bench: Bench) -> Measurement:
         why = "throughput needs our agent at the far end"
         return Measurement(step, started_ns, 0, fault=Fault("no-agent", why, "start `linkqual agent` there"))
     ways = (Direction.FORWARD, Direction.REVERSE) if step.direction is Direction.ROUND_TRIP else (step.direction,)
-    with beside.running(bench, step, rate_pps=step.params.get("beside_pps") or 0, idle_ns=beside.IDLE_NS) as stream:
+    with (
+        hops.watching(bench, step.direction, seconds=step.duration_ns / NS_PER_S + MARGIN_S) as watching,
+        beside.running(bench, step, rate_pps=step.params.get("beside_pps") or 0, idle_ns=beside.IDLE_NS) as stream,
+    ):
         objectives = tuple(one for one in bench.objectives if one.metric == "throughput" and one.direction in ways)
-        run = _Run(step, bench, bench.control, stream, Watch(objectives, family=bench.family_size))
+        run = _Run(step, bench, bench.control, stream, watching, Watch(objectives, family=bench.family_size))
         run.loads = {way: Load(step) for way in ways}
         stopped_by, fault = _blocks(run)
     if fault is None and not run.seconds:
@@ -84,6 +92,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
             time.monotonic_ns() - clock,
             throughput=_with_stream(first, stream) if first is not None else None,
             throughput_back=results[ways[1]] if len(ways) > 1 else None,
+            loaded_path=_queue(run, first) if first is not None else None,
             conditions=Conditions(near=near, far=stream.far),
             fault=fault,
         )
@@ -110,6 +119,17 @@ def _without(measured: Measurement) -> Measurement:
 
 def _with_stream(result: ThroughputResult, stream: Beside) -> ThroughputResult:
     return replace(result, beside=stream.result(), added=stream.added(), idle_round_trip=stream.idle_round_trip())
+
+
+def _queue(run: _Run, result: ThroughputResult) -> LoadedPath | None:
+    """Where its queue begins. Packets of the stream beside it are stamped at both ends, so they tell its direction."""
+    added = run.stream.added().get(run.step.direction)
+    weak = f"{result.congestion_control} keeps its queue short" if result.congestion_control in HIDES_LOSS else ""
+    return run.hops.result(
+        f"{words.streams(result.streams)} of TCP",
+        added_ns=quantile(added.delay, 0.5) if added is not None else None,
+        weak=weak,
+    )
 
 
 def _decisions(run: _Run) -> tuple[Decision, ...]:
@@ -154,8 +174,12 @@ def _block(run: _Run, seconds: int) -> Fault | None:
             over.set()
         return block
 
-    until_ns = whole * NS_PER_S
-    with run.stream.loaded(run.first.warmup * NS_PER_S + SETTLE_NS, until_ns), ThreadPoolExecutor(2) as both:
+    filled_ns, until_ns = run.first.warmup * NS_PER_S + SETTLE_NS, whole * NS_PER_S
+    with (
+        run.stream.loaded(filled_ns, until_ns),
+        run.hops.loaded(FILLING_NS + SETTLE_NS, until_ns),
+        ThreadPoolExecutor(2) as both,
+    ):
         others = [both.submit(load, way) for way in list(run.loads)[1:]]
         blocks = [load(next(iter(run.loads))), *(other.result() for other in others)]
     for way, block in zip(run.loads, blocks, strict=True):

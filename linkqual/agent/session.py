@@ -13,6 +13,7 @@
 | `load.*` | see `agent.load` |
 | `bursts.*` | see `agent.bursts` |
 | `mtu.*` | see `agent.mtu` |
+| `hops.*` | see `agent.hops` |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
 | `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
 | `bye` | nothing left here; the connection ends |
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from linkqual.agent.bursts import Bursts
 from linkqual.agent.config import AgentConfig
+from linkqual.agent.hops import Hops
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
 from linkqual.agent.load import Loads, opening
 from linkqual.agent.load import Session as LoadSession
@@ -67,10 +69,12 @@ class Session:
         self._loads = Loads(self._for_loads())
         self._bursts = Bursts(self._for_loads())
         self._mtu = Mtu(self._for_loads(), family)
-        self._families: dict[str, Loads | Bursts | Mtu] = {  # requests that a module of their own serves
+        self._hops = Hops(self._for_loads(), family, self._close_target)
+        self._families: dict[str, Loads | Bursts | Mtu | Hops] = {  # requests that a module of their own serves
             "load": self._loads,
             "bursts": self._bursts,
             "mtu": self._mtu,
+            "hops": self._hops,
         }
         self._target: Target | None = None
         self._drops: Sampler | None = None
@@ -123,6 +127,7 @@ class Session:
         ending += [self._run(sampler.close)] if sampler is not None else []
         ending += [self._run(reflector.close) for reflector in reflectors.values()]
         ending += [self._close_target(), self._loads.close_all(), self._bursts.close_all(), self._mtu.close_all()]
+        ending.append(self._hops.close_all())
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log(f"what was started does not end: {outcome}")

@@ -21,7 +21,20 @@ from linkqual.model import (
     Step,
     Summary,
 )
-from linkqual.rules import asymmetry, bloat, bursts, clocks, crosscheck, hosts, loads, marking, members, mtu, narrow
+from linkqual.rules import (
+    asymmetry,
+    bloat,
+    bursts,
+    clocks,
+    crosscheck,
+    hosts,
+    loaded_path,
+    loads,
+    marking,
+    members,
+    mtu,
+    narrow,
+)
 from linkqual.rules.ledger import Address, ledger
 from linkqual.stats import histogram
 from linkqual.stats.pacing import longest
@@ -43,7 +56,8 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *mtu.notes(plan, measurements),
         *members.notes(measurements),
         *narrow.notes(plan, measurements),
-        *asymmetry.notes(measurements),
+        *loaded_path.notes(measurements),
+        *asymmetry.notes(plan.link, measurements),
         *loads.notes(plan, measurements),
         *bloat.notes(plan, measurements),
         *bursts.notes(measurements),

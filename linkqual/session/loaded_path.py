@@ -178,14 +178,13 @@ def _loss(found: LoadedPath) -> LoadedPath:
     lost = [(hop.loaded_sent - len(hop.loaded_ns), hop.loaded_sent) for hop in usable]
     gains = [_gain(lost[at:]) for at in range(len(usable))]
     if not gains or max(gains) <= LEAST_GAIN:
-        none = "nor loss" if found.because else "no loss"
-        return _with(found, because=f"{found.because}; {none} that begins at one hop and persists".lstrip("; "))
+        return _with(found, because=f"{found.because}; no loss begins at one hop and persists")
     at = gains.index(max(gains))
     behind = sum(gone for gone, _ in lost[at:]) / sum(sent for _, sent in lost[at:])
     ahead = sum(sent for _, sent in lost[:at])
     before_it = sum(gone for gone, _ in lost[:at]) / ahead if ahead else 0.0
     if behind - before_it < LOSS_RISE or lost[-1][0] / lost[-1][1] < LOSS_RISE / 2:
-        return _with(found, because=f"{found.because}; what probes were lost does not persist to the end".lstrip("; "))
+        return _with(found, because=f"{found.because}; what probes were lost does not persist to the end")
     few = min(sent for _, sent in lost) < LOSS_PROBES
     said = (
         f"no queue, but {format_ratio(behind)} of the probes to hop {usable[at].ttl} and behind it were lost, and "

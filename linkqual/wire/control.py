@@ -201,6 +201,14 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "tos": Integer(0, 255, 0),  # or Traffic Class, of the probes
     },
     "trace.target": {"port": Integer(1, 65535, optional=True)},
+    "hops.open": {
+        "source_port": Integer(1, 65535),
+        "destination_port": Integer(1, 65535),
+        "ttls": Integers(64),
+        "seconds": Number(0.1, 366 * 86400),
+        "base": Integer(0, 1000, 0),  # octets more than the least in each probe
+    },
+    "hops.close": {},
     "bye": {},
 }
 

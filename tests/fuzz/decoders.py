@@ -42,6 +42,7 @@ from linkqual.wire import (
     codepoints,
     control,
     frame,
+    hops_json,
     icmp,
     load,
     mtu,
@@ -272,6 +273,10 @@ def traces(data: bytes) -> None:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError):
+        return
+    if isinstance(tree, dict) and "asked" in tree:
+        answers = hops_json.decode(tree)
+        assert hops_json.decode(hops_json.encode(*answers)) == answers
         return
     trace = trace_json.decode(tree)
     assert trace_json.decode(trace_json.encode(trace)) == trace

@@ -1,0 +1,59 @@
+"""Hops asked beside a load, both ways, over the loopback: one hop, which answers at once."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from linkqual.errors import PeerError
+from linkqual.model import Direction, Step
+from linkqual.probes import hops, path
+from linkqual.session import hop_watch
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("end", ["far_end", "far_end_ipv6"])
+def test_both_ends_ask(end: str, request: pytest.FixtureRequest) -> None:
+    far_end = request.getfixturevalue(end)
+    bench = far_end.bench()
+    traced = path.measure(Step("path", "path", {"rounds": 1}), bench)
+    bench = replace(bench, hops=hop_watch.known([traced]))
+    for way in (Direction.FORWARD, Direction.REVERSE):
+        with hops.watching(bench, way, seconds=30) as watch:
+            time.sleep(0.1)
+            watch.spans.append(hop_watch.Span(10**8, 10**8, 10**9))
+        found = watch.result("no load")
+        assert found is not None
+        assert [(hop.ttl, hop.address, len(hop.idle_ns)) for hop in found.hops] == [(1, bench.peer_address, 2)]
+        assert "under load" in found.because
+
+
+@pytest.mark.loopback
+def test_without_a_trace_nothing_is_asked_and_a_taken_port_is_said(far_end: Any) -> None:
+    with hops.watching(far_end.bench(), Direction.FORWARD, seconds=30) as watch:
+        pass
+    assert watch.result("a load") is None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        one = hop_watch.Known(other.getsockname()[1], 33_500, (hop_watch.LoadedHop(1, "127.0.0.1", 1, (1000,)),))
+        bench = replace(far_end.bench(), hops={Direction.FORWARD: one})
+        with hops.watching(bench, Direction.FORWARD, seconds=30) as watch:
+            pass
+    found = watch.result("a load")
+    assert found is not None
+    assert found.because == "the hops were not asked beside the load: this host: Address already in use"
+
+
+@pytest.mark.loopback
+def test_the_agent_refuses_what_makes_no_sense_and_is_free_again(far_end: Any) -> None:
+    flow = {"source_port": 33_600, "destination_port": 40_000}
+    for name, args in (("open", flow | {"ttls": [], "seconds": 1}), ("open", flow | {"ttls": [65], "seconds": 1}), ("close", {})):  # fmt: skip
+        with pytest.raises(PeerError):
+            far_end.control.call(f"hops.{name}", **args)
+    for _ in range(2):  # the one before is ended
+        assert far_end.control.call("hops.open", **flow, ttls=[1], seconds=5) == {}
+    assert far_end.control.call("hops.close")["asked"]
