@@ -15,12 +15,14 @@ from linkqual.model import Finding, Measurement, Objective, Outcome, Plan, Rule,
 from linkqual.rules import (
     asymmetry,
     bursts,
+    demarcation,
     loaded,
     marking,
     members,
     mtu,
     notes,
     packets,
+    places,
     search,
     seconds,
     services,
@@ -40,7 +42,10 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     findings = tuple(_finding(objective, plan, measurements, family) for objective in plan.objectives)
     outcome = worst([one.outcome for one in findings if _decides(one.objective)])
     said = notes.of(plan, measurements, findings)
-    return Verdict(outcome, findings, said, _family_words(family, findings), why.diagnose(plan, measurements))
+    return Verdict(
+        outcome, findings, said, _family_words(family, findings), why.diagnose(plan, measurements),
+        places=places.rows(plan, measurements), demarcation=demarcation.rows(plan, measurements, findings),
+    )  # fmt: skip
 
 
 def _decides(objective: Objective) -> bool:

@@ -1,11 +1,11 @@
-"""What the search for the narrowest hop says to people: where it is, how fast, how sure; and the three places a line is bought by. Floor 2, pure."""
+"""What the search for the narrowest hop says to people: where it is, how fast, how sure. Floor 2, pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from linkqual.model import Direction, Hop, LinkSeen, Measurement, NarrowResult, Note, Plan
+from linkqual.model import Hop, Measurement, NarrowResult, Note, Plan
+from linkqual.rules import ways
 from linkqual.units import format_duration, format_rate, format_size
 
 FRAME_OVERHEAD = 14  # bytes of Ethernet without FCS: what a queue of a host or router counts
@@ -13,27 +13,12 @@ OTHERS = "what others send over it meanwhile would make it seem that much slower
 AS_CONTRACTED = 0.98  # of the contract: less is a warning
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One of the three that a line is made of, in one direction. `state`: "measured", "declared" or "unknown"."""
-
-    name: str
-    direction: Direction
-    state: str
-    said: str
-
-
 def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
-    """A sentence for each direction that was searched, then the three places."""
-    searched = [one for one in measurements if one.narrow is not None]
-    for one in searched:
-        assert one.narrow is not None
-        yield Note("narrow", sentence(one.narrow, hops(measurements, one.step.direction)), _weight(plan, one.narrow))
-    if searched:
-        said = "; ".join(
-            f"{place.name}, {place.direction}: {place.said} ({place.state})" for place in places(plan, measurements)
-        )
-        yield Note("narrow", f"the three places, of which one alone proves nothing: {said}")
+    """A sentence for each direction that was searched."""
+    for one in measurements:
+        if one.narrow is not None:
+            trace = ways.hops(measurements, one.step.direction)
+            yield Note("narrow", sentence(one.narrow, trace), _weight(plan, one.narrow))
 
 
 def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
@@ -67,53 +52,9 @@ def where_is(link: int, links: int, trace: Sequence[Hop]) -> str:
     )
 
 
-def hops(measurements: Sequence[Measurement], direction: Direction) -> tuple[Hop, ...]:
-    """What the trace of this direction saw; none without one."""
-    for one in measurements:
-        if one.path is not None:
-            return (one.path.forward if direction is Direction.FORWARD else one.path.reverse).hops
-    return ()
-
-
-def places(plan: Plan, measurements: Sequence[Measurement]) -> tuple[Place, ...]:
-    """End A's egress, the middle each way, end B's egress: what was measured of each, else what is contracted."""
-    found = {one.step.direction: one.narrow for one in measurements if one.narrow is not None}
-    rows = []
-    for way, name in ((Direction.FORWARD, "end A's egress"), (Direction.REVERSE, "end B's egress")):
-        result, contracted = found.get(way), plan.link.contracted_bps(way)
-        first = next((one for one in result.seen if one.number == 1), None) if result else None
-        if result is not None and first is not None:
-            rows.append(Place(name, way, "measured", _carries(result, first)))
-        elif result is not None and result.rate_bps is not None and result.links == 1:
-            rows.append(Place(name, way, "measured", _counted(result, result.rate_bps[0])))
-        else:
-            rows.append(Place(name, way, "unknown", "not looked at"))
-        rows.append(_middle(result, way, contracted, plan.link.rate_counts))
-    return rows[0], rows[1], rows[3], rows[2]
-
-
-def _middle(result: NarrowResult | None, way: Direction, contracted: int | None, counts: str) -> Place:
-    name = "the middle"
-    if result is not None and result.rate_bps is not None and result.named > 1:
-        return Place(name, way, "measured", _counted(result, result.rate_bps[0]))
-    if result is not None and result.rate_bps is not None and result.named == 1:
-        return Place(
-            name,
-            way,
-            "measured",
-            f"at least {_counted(result, result.rate_bps[0])}, what the egress before it lets through",
-        )
-    if result is not None and result.at_least_bps:
-        return Place(name, way, "measured", f"at least {_counted(result, result.at_least_bps)}")
-    if contracted:
-        return Place(name, way, "declared", f"{format_rate(contracted)} ({counts.upper()}) by contract")
-    return Place(name, way, "unknown", "neither measured nor declared")
-
-
-def _carries(found: NarrowResult, link: LinkSeen) -> str:
-    if link.rate_bps is None:
-        return f"at least {_counted(found, link.offered_bps)}"
-    return _counted(found, link.rate_bps)
+def carries(found: NarrowResult) -> str:
+    """The rate of the narrowest hop as the contract counts; "" where it is not known."""
+    return _counted(found, found.rate_bps[0]) if found.rate_bps is not None else ""
 
 
 def _counted(found: NarrowResult, bps: float) -> str:

@@ -1,4 +1,4 @@
-"""What the plan asks consent for, and what people are told of the narrowest hop: where, how fast, how sure; the three places of a line."""
+"""What the plan asks consent for, and what people are told of the narrowest hop: where, how fast, how sure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from linkqual.model import (
     Trace,
 )
 from linkqual.plan import PlanOptions, make
-from linkqual.rules.narrow import notes, places, sentence, where_is
+from linkqual.rules.narrow import notes, sentence, where_is
 
 MBIT = 1_000_000
 FORWARD = Step("narrow/forward", "narrow", {}, Direction.FORWARD)
@@ -104,25 +104,9 @@ def test_what_is_not_known_is_not_named() -> None:
     assert "which link limits it is not known: it was ended" in sentence(unnamed, HOPS)
 
 
-def test_three_places_each_measured_declared_or_unknown() -> None:
-    plan = plan_of(Link(cir_bps=100 * MBIT), PlanOptions(expiring_load=True))
-    rows = places(plan, [PATH, measured(FOUND)])
-    assert [(row.name, row.direction, row.state) for row in rows] == [
-        ("end A's egress", Direction.FORWARD, "measured"),
-        ("the middle", Direction.FORWARD, "measured"),
-        ("the middle", Direction.REVERSE, "declared"),
-        ("end B's egress", Direction.REVERSE, "unknown"),
-    ]
-    assert rows[0].said == "at least 90 Mbit/s (L2)"
-    assert rows[2].said == "100 Mbit/s (L1) by contract"
-    first = replace(FOUND, named=1, seen=(LinkSeen(1, 90e6, 50e6, narrow=True),))
-    assert "at least 50 Mbit/s" in places(plan, [measured(first)])[1].said
-    assert places(plan_of(Link(), PlanOptions(expiring_load=True)), [measured(FOUND)])[2].state == "unknown"
-
-
 def test_below_the_contract_is_a_warning() -> None:
     for cir, weight in ((100, "warn"), (50, "info")):
         plan = plan_of(Link(cir_bps=cir * MBIT), PlanOptions(expiring_load=True))
         found = list(notes(plan, [PATH, measured(FOUND)]))
-        assert [note.weight for note in found] == [weight, "info"]
+        assert [note.weight for note in found] == [weight]
     assert not list(notes(plan, [PATH]))

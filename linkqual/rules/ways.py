@@ -1,0 +1,103 @@
+"""The hops of one direction, from whatever saw them: traces of both ends, the search for the MTU, a load's own trace. Floor 2, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from linkqual.model import Direction, Hop, Measurement, PathResult
+from linkqual.session.alignment import same_router
+from linkqual.session.segments import Way
+from linkqual.session.symmetry import SYMMETRIC, routers_of
+
+ENDS = {Direction.FORWARD: ("the near end", "the far end"), Direction.REVERSE: ("the far end", "the near end")}
+
+
+def of(measurements: Sequence[Measurement], direction: Direction) -> Way:
+    """A router that both traces show is known by the addresses of both."""
+    path = next((one.path for one in measurements if one.path is not None), None)
+    shown = {hop.ttl: hop.address for hop in hops(measurements, direction) if hop.address is not None}
+    if not shown:
+        shown = dict(_without_trace(measurements, direction))
+    last = _last(measurements, direction) or max(shown, default=0) + 1
+    names = {address: ttl for ttl, address in shown.items()}
+    for hop in hops(measurements, direction):
+        _add(names, hop, hop.ttl)
+    numbers = {number: number for number in range(1, last)} if direction is Direction.FORWARD else {}
+    for here, there in _pairs(path, direction):
+        for hop in hops(measurements, _other(direction)):
+            if hop.ttl == there:
+                _add(names, hop, here)
+        if direction is Direction.REVERSE:
+            numbers[there] = here
+    return Way(direction, last, shown, names, numbers)
+
+
+def hops(measurements: Sequence[Measurement], direction: Direction) -> tuple[Hop, ...]:
+    """What the trace of this direction saw; none without one."""
+    for one in measurements:
+        if one.path is not None:
+            return (one.path.forward if direction is Direction.FORWARD else one.path.reverse).hops
+    return ()
+
+
+def between(way: Way, after: int, before: int) -> str:
+    """ "between hop 2 (192.0.2.1) and the far end", silent hops in between said."""
+    silent = [str(hop) for hop in range(after + 1, before) if hop not in way.shown]
+    within = f", hop{'s' * (len(silent) > 1)} {', '.join(silent)} in between silent" if silent and way.shown else ""
+    return f"between {point(way, after)} and {point(way, before)}{within}"
+
+
+def point(way: Way, hop: int) -> str:
+    """ "hop 2 (192.0.2.1)", "hop 3 (silent)", "the far end"."""
+    first, last = ENDS[way.direction]
+    if hop <= 0:
+        return first
+    if hop >= way.last:
+        return last
+    return f"hop {hop} ({way.shown.get(hop, 'silent')})" if way.shown else f"hop {hop}"
+
+
+def _other(direction: Direction) -> Direction:
+    return Direction.REVERSE if direction is Direction.FORWARD else Direction.FORWARD
+
+
+def _pairs(path: PathResult | None, direction: Direction) -> Iterable[tuple[int, int]]:
+    """(hop of this direction, the same router's hop in the other one), where that is proven."""
+    if path is None:
+        return
+    routers = routers_of(path.forward, path.reverse)
+    for forward, reverse in path.pairs:
+        if forward is None or reverse is None:
+            continue
+        i, j = forward - 1, len(routers.back) - reverse
+        inside = i in range(len(routers.there)) and j in range(len(routers.back))
+        if path.symmetry == SYMMETRIC or (inside and same_router(routers, i, j)):
+            yield (forward, reverse) if direction is Direction.FORWARD else (reverse, forward)
+
+
+def _add(names: dict[str, int], hop: Hop, at: int) -> None:
+    for address in (hop.address, *hop.others, hop.egress):
+        if address is not None:
+            names.setdefault(address, at)
+
+
+def _last(measurements: Sequence[Measurement], direction: Direction) -> int | None:
+    """The hop that is the receiving host, by whatever reached it."""
+    reached = next((hop.ttl for hop in hops(measurements, direction) if hop.reached), None)
+    for one in measurements:
+        if reached is None and one.narrow is not None and one.narrow.direction is direction and one.narrow.links:
+            reached = one.narrow.links
+        for way in one.mtu.ways if one.mtu is not None else ():
+            if reached is None and way.direction is direction:
+                reached = way.reached_ttl
+    return reached
+
+
+def _without_trace(measurements: Sequence[Measurement], direction: Direction) -> Iterable[tuple[int, str]]:
+    for one in measurements:
+        for way in one.mtu.ways if one.mtu is not None else ():
+            if way.direction is direction:
+                yield from ((hop.ttl, hop.address) for hop in way.hops if hop.address is not None)
+        for loaded in (one.loaded_path, one.loaded_path_back):
+            if loaded is not None and loaded.direction is direction:
+                yield from ((hop.ttl, hop.address) for hop in loaded.hops if hop.address is not None)
