@@ -1,10 +1,9 @@
-"""Forward beside reverse: delay, its variation and goodput. The weaker direction is named, with its factor. Floor 2, pure."""
+"""What both directions beside each other say to people, and the red line on their rates. Floor 2, pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from linkqual.model import (
     Conditions,
@@ -18,32 +17,53 @@ from linkqual.model import (
     Outcome,
     Rule,
     Summary,
-    ThroughputResult,
 )
-from linkqual.rules import clocks, hosts, loads, seconds, words
+from linkqual.rules import clocks, directions, goodput_pair, hosts, seconds, words
+from linkqual.rules.directions import HOST, MINOR, SHARED, Beside
 from linkqual.rules.proportion import strict_confidence
-from linkqual.stats import histogram, query, throughput
+from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED
+from linkqual.stats import histogram, query
 from linkqual.stats.confidence import quantile_interval
-from linkqual.units import format_duration, format_rate
+from linkqual.units import format_duration
 
 JITTER_FACTOR, JITTER_NS = 2.0, 100_000  # what is worth a note
 MEASURABLE_NS = 1_000
-RATE_FACTOR = 1.1
-DELAY_NS = 100_000
 CONFIDENCE = 0.95
 
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
 
 
-def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
-    """Of each stream, and of the heaviest load in each direction."""
+def notes(link: Link, measurements: Sequence[Measurement]) -> Iterator[Note]:
+    """Of everything measured in both directions, and of the tail of each stream's delay variation."""
+    found = directions.of(link, measurements)
+    for one in found:
+        if one.word != SYMMETRIC or one.what not in ("loss", "delay variation"):
+            yield _note(one)
+    if any(one.what == "delay variation" and one.word == ASYMMETRIC for one in found):
+        return
     for measurement in measurements:
         if measurement.stamp is not None:
             yield from _jitter(measurement.stamp.summary, measurement.conditions)
-            yield from _delay(measurement.stamp.summary, measurement.conditions)
-    forward, reverse = (loads.by_streams(measurements, way) for way in (FORWARD, REVERSE))
-    if forward and reverse:
-        yield from _rate(forward[-1], reverse[-1])
+
+
+_KINDS = {
+    "goodput": "throughput",
+    "both at once": "throughput",
+    "one-way delay": "delay",
+    "delay variation": "delay",
+    "loss": "loss",
+}
+
+
+def _note(one: Beside) -> Note:
+    apart = one.word in (ASYMMETRIC, MINOR, SHARED, HOST)
+    kind = _KINDS[one.what]
+    if one.word in (ASYMMETRIC, MINOR):
+        kind = "asymmetry"
+    elif one.word == UNDETERMINED and one.what == "one-way delay":
+        kind = "clock"
+    said = f"{one.said}. To settle it: {one.settle}" if one.settle else one.said
+    return Note(kind, said, "warn" if apart else "info")
 
 
 def _jitter(summary: Summary, conditions: Conditions) -> Iterator[Note]:
@@ -78,85 +98,6 @@ def _factor(larger: int, smaller: int) -> str:
     return f" by a factor of {larger / smaller:.1f}" if smaller >= MEASURABLE_NS else ""
 
 
-def _delay(summary: Summary, conditions: Conditions) -> Iterator[Note]:
-    """Half the truth without clocks: the difference of both directions contains twice their offset."""
-    forward = histogram.quantile(summary.forward_delay, 0.5)
-    reverse = histogram.quantile(summary.reverse_delay, 0.5)
-    error, _ = clocks.bound_ns(summary, conditions)
-    if forward is None or reverse is None or error is None:
-        return
-    apart = abs(forward - reverse)
-    slower = FORWARD if forward > reverse else REVERSE
-    said = f"one-way delay at p50 is {format_duration(forward)} forward and {format_duration(reverse)} reverse"
-    if apart > 2 * error + DELAY_NS:
-        known = f", beyond the {format_duration(2 * error)} the clocks could feign" if error else ""
-        yield Note("asymmetry", f"{said}: {slower} is slower by {format_duration(apart)}{known}")
-    elif apart > DELAY_NS:
-        yield Note(
-            "clock",
-            f"{said}: the difference is within what the clocks could feign ({format_duration(2 * error)}) and says nothing",
-        )
-
-
-def _rate(forward: ThroughputResult, reverse: ThroughputResult) -> Iterator[Note]:
-    compared = _compared({FORWARD: forward, REVERSE: reverse}, CONFIDENCE)
-    if not compared.of(compared.weaker):
-        yield Note("asymmetry", f"{compared.said}: nothing came through {compared.weaker}", "warn")
-    elif compared.factor >= RATE_FACTOR and (compared.low is None or compared.low > 1):
-        yield Note("asymmetry", f"{compared.said}: {compared.weaker_words}", "warn")
-    else:
-        yield Note("throughput", f"{compared.said}: both directions are alike")
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """Goodput of both directions: the receivers' median seconds, and by what factor one is above the other."""
-
-    middle: dict[Direction, float]
-    weaker: Direction
-    factor: float
-    low: float | None  # of the factor
-    high: float | None
-    n: int  # seconds of the shorter load
-
-    def of(self, way: Direction) -> float:
-        """Its median second, bit/s."""
-        return self.middle[way]
-
-    @property
-    def said(self) -> str:
-        """Both figures."""
-        forward, reverse = format_rate(self.of(FORWARD)), format_rate(self.of(REVERSE))
-        return f"goodput (receiver's median second) is {forward} forward and {reverse} reverse"
-
-    @property
-    def weaker_words(self) -> str:
-        """Which one, and by how much."""
-        return f"{self.weaker} is the weaker direction by a factor of {self.factor:.1f}"
-
-
-def _compared(
-    results: dict[Direction, ThroughputResult], confidence: float, shares: dict[Direction, float] | None = None
-) -> _Compared:
-    """`shares`: what each direction's rate is divided by, where the contract allows them different rates."""
-    shares = shares or dict.fromkeys(results, 1.0)
-    middle = {way: loads.median(result) for way, result in results.items()}
-    weaker, stronger = sorted(results, key=lambda way: middle[way] / shares[way])
-    spans = {way: throughput.seconds_interval(result.receiver_bps, 0.5, confidence) for way, result in results.items()}
-
-    def factor(above: float | None, below: float | None) -> float | None:
-        return above / shares[stronger] / (below / shares[weaker]) if above is not None and below else None
-
-    return _Compared(
-        middle,
-        weaker,
-        factor(middle[stronger], middle[weaker]) or math.inf,
-        factor(spans[stronger][0], spans[weaker][1]),
-        factor(spans[stronger][1], spans[weaker][0]),
-        min(len(result.receiver_bps) for result in results.values()),
-    )
-
-
 def finding(objective: Objective, link: Link, measurements: Sequence[Measurement], family: int) -> Finding:
     """How alike both directions are, each against its own contracted rate where those differ. A host's own limit fails no line."""
     taken = {way: load for way in (FORWARD, REVERSE) if (load := seconds.heaviest(measurements, way)) is not None}
@@ -166,9 +107,9 @@ def finding(objective: Objective, link: Link, measurements: Sequence[Measurement
         fault = taken[lacking].fault if lacking in taken else None
         why = f"{words.name(objective)}: no second was measured {lacking}" + (f" ({fault.message})" if fault else "")
         return Finding(objective, Outcome.NO_DATA, why, None, "measure both directions with the throughput probe")
-    rates = {way: float(link.contracted_bps(way) or 1) for way in results}
-    compared = _compared(results, objective.confidence, rates)
-    strict = _compared(results, strict_confidence(objective.confidence, family), rates)
+    rates = goodput_pair.contracted(link)
+    compared = goodput_pair.of(results, objective.confidence, rates)
+    strict = goodput_pair.of(results, strict_confidence(objective.confidence, family), rates)
     key, weaker = taken[compared.weaker].step.key, compared.weaker
     unequal = rates[FORWARD] != rates[REVERSE]
     said = f"{compared.said}: {compared.weaker_words}" + (", each against its contracted rate" if unequal else "")

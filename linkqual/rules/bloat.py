@@ -14,7 +14,6 @@ QUEUE_NS = 2_000_000  # of added delay at p50: less is what a burst of packets t
 QUEUE_SHARE = 0.25  # of the idle round trip
 ONE_SIDED = 4  # times as much in one direction as in the other
 DRIFT_NS = 100_000  # of two clocks: worth a word
-TOGETHER = 0.9  # of what a direction carries alone
 BETTER = 1.15  # of a congestion control that does not slow down for loss
 WAYS = (Direction.FORWARD, Direction.REVERSE)
 
@@ -27,7 +26,6 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
         if load.throughput is not None and load.throughput.receiver_bps:
             yield from _delay(plan.link, way, load, load.throughput)
             yield from _kept(next(one for one in figures if one.key == load.step.key))
-    yield from _at_once(figures, {way: load.step.key for way, load in judged.items()})
     yield from _beside(figures, {way: load.step.key for way, load in judged.items()})
 
 
@@ -128,20 +126,6 @@ def _percent(share: float) -> str:
 
 
 # ---- what is shown beside
-
-
-def _at_once(figures: Sequence[Figures], judged: dict[Direction, str]) -> Iterator[Note]:
-    both = {one.direction: one for one in figures if one.at_once}
-    alone = {one.direction: one for one in figures if judged.get(one.direction) == one.key}
-    if set(both) != set(WAYS) or set(alone) != set(WAYS):
-        return
-    shares = {way: (both[way].median_bps or 0) / (alone[way].median_bps or 1) for way in WAYS}
-    said = " and ".join(
-        f"{format_rate(both[way].median_bps)} {way} ({format_ratio(min(shares[way], 1))} of alone)" for way in WAYS
-    )
-    less = any(share < TOGETHER for share in shares.values())
-    more = ": the two directions take from each other, or a host cannot do both" if less else ": each carries its own"
-    yield Note("throughput", f"both directions at once: {said}{more}", "warn" if less else "info")
 
 
 def _beside(figures: Sequence[Figures], judged: dict[Direction, str]) -> Iterator[Note]:

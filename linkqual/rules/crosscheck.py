@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from linkqual.model import Direction, Measurement, Note, PingResult, StampResult, Summary, Trace
+from linkqual.rules import route_symmetry
 from linkqual.session import hop_loss
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import ratio_lower, ratio_upper
@@ -31,7 +32,7 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
         if measurement.path is not None:
             path = measurement.path
             if path.because:
-                yield Note("path", path.because, "warn" if path.symmetry == "asymmetric" else "info")
+                yield Note("path", route_symmetry.sentence(path), "warn" if path.symmetry == "asymmetric" else "info")
             for trace, way in ((path.forward, "forward"), (path.reverse, "reverse")):
                 yield from _hops(trace, way, data)
 

@@ -104,7 +104,12 @@ def dropped_early(measurement: Measurement) -> str:
     """ "far softnet_dropped +3": what the receiving host of a load dropped before any socket saw it; "" for nothing."""
     forward = measurement.step.direction is Direction.FORWARD
     state, there = measurement.conditions, "far" if forward else "near"
-    return words(_early(state.far if forward else state.near), there)
+    return early(state.far if forward else state.near, there)
+
+
+def early(end: EndConditions, place: str) -> str:
+    """The same of one end."""
+    return words(_early(end), place)
 
 
 def slot_limit(measurement: Measurement, rate_bps: float | None) -> str:
