@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from linkqual.errors import HostError, LinkqualError
-from linkqual.model import Conditions, Direction, Fault, Measurement, MemberFlow, MembersResult, MemberTrace, Step
-from linkqual.net.trace import trace
-from linkqual.probes import loading
+from linkqual.model import Conditions, Fault, Measurement, MemberFlow, MembersResult, Step
+from linkqual.probes import loading, member_traces
 from linkqual.probes.bench import Bench, fault_of
 from linkqual.probes.loading import Arrivals, Loading
 from linkqual.session import members
 from linkqual.session.load_phase import Phase
+from linkqual.units import NS_PER_S
 
 FIRST_PORT, ELSEWHERE = 24_064, 256  # of the near end's; where one is taken, so many further up
 ATTEMPTS = 4
 QUARTERS = 4
+TRACING_NS = 60 * NS_PER_S
 JITTER = 0.3  # of a gap: flows that come in turn must not keep step with whatever drops every other packet
-_TRACED = 2  # flows of each kind
-_HOPS, _ASKED = 30, 1  # of a trace: one probe a hop
 
 
 @dataclass(slots=True)
@@ -59,7 +58,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         fault = fault_of(error)
     found = _result(step, bench, taken) if any(taken.rounds) else None
     if found is not None and fault is None:
-        found = replace(found, traces=tuple(_traces(bench, found)))
+        found = member_traces.traced(bench, found, step.params["traces"], TRACING_NS)
     return Measurement(
         step, started_ns, time.monotonic_ns() - clock, members=found, conditions=taken.conditions, fault=fault
     )
@@ -148,28 +147,3 @@ def _result(step: Step, bench: Bench, taken: _Taken) -> MembersResult:
         host_lost=taken.host_lost,
         short=taken.short,
     )
-
-
-def _traces(bench: Bench, result: MembersResult) -> list[MemberTrace]:
-    """Of flows that differ and of some that do not, going forward."""
-    found = members.read(result)
-    differing = list(dict.fromkeys(port for group in found.groups for port in group.ports))
-    others = [flow.near_port for flow in result.flows if flow.near_port not in differing]
-    if not differing or result.direction is not Direction.FORWARD:
-        return []
-    traces = []
-    for port in [*differing[:_TRACED], *others[:_TRACED]]:
-        if bench.interrupted():
-            break
-        got = trace(
-            result.far_address,
-            port,
-            result.far_port,
-            bench.family,
-            bench.near_address,
-            _HOPS,
-            _ASKED,
-            bench.interrupted,
-        )
-        traces.append(MemberTrace(port, tuple(hop.address for hop in got.hops)))
-    return traces

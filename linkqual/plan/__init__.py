@@ -7,13 +7,14 @@ Parameters of the steps, as the probes get them in `Step.params`:
 | path | max_hops, rounds, timeout_ns |
 | marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | mtu | longest_bytes (of an IP packet), tcp_bytes (of data each way, 0: no TCP), timeout_ns, pace_bps |
-| members | flows, packets (of a flow, at most), first and next (of a flow in the first round and in each after it), packet_bytes (IP), rate_bps (IP layer, all flows), max_rate_bps |
+| members | flows, packets (of a flow, at most), first and next (of a flow in the first round and in each after it), packet_bytes (IP), rate_bps (IP layer, all flows), max_rate_bps, traces (flows traced at most; 0: samples where flows differ) |
 | ping | count, interval_ns, packet_bytes, timeout_ns |
 | stamp | enough (packets that prove a good line), rate_pps, packet_bytes (UDP payload; the largest of a mix), mix (of several sizes: [[size, weight], ...]), timeout_ns, window (packets in flight; 0: what the socket buffers of both ends hold), dscp, ecn, schedule, max_burst (packets of a burst that is still the schedule's own; 0: `stats.pacing.longest_designed`), authenticated, far_end ("reflector": not our agent), fixed (length given: looked at once, at the end) |
 | throughput | streams, seconds (first block), block_seconds, cap_seconds, warmup_seconds (before each block, left out), congestion_control, judged, fixed, allowed_bps (goodput the headers allow, None: unknown; by direction where both are loaded), max_rate_bps (None: no cap), beside_pps (STAMP packets a second beside the load, 0: none) |
 | trains | when ("short": only where a goodput fell short, "always"), bytes (of IP packets, at most), packet_bytes (IP), counts (what rates count), fastest_bps and contracted_bps (as counted; 0: unknown), max_rate_bps (IP layer) |
 | flows | when, flows (source ports in turn, a phase for each number), phase_ns, packet_bytes (IP), rate_bps (IP layer), max_rate_bps |
 | narrow | bytes (of IP packets, at most), packet_bytes (IP), counts, fastest_bps and contracted_bps (as counted; 0: unknown), max_rate_bps (IP layer) |
+| gentle | rounds (under load, of each hop), packet_bytes (IP), rate_bps (contracted, IP layer; 0: unknown, found by a burst), bytes (of IP packets, at most; 0: unknown), max_rate_bps (IP layer) |
 | bursts | pattern, count, flows, period_ns (0: from the round trip that is found), assumed_period_ns, quiet_ns, patience_ns, repeats (share of all packets that may be sent again), source (words), and by direction packets, ip_bytes, payload_bytes, pace_bps |
 
 Any step that loads the line may have `duty` (a share of the time: rests between its pulses, `probes.bench.rest`) and `when` ("short": only
@@ -52,6 +53,7 @@ ORDER = (
     "trains",
     "flows",
     "narrow",
+    "gentle",
     "bursts",
     "services",
     "search",
@@ -112,6 +114,8 @@ def _probes(profile: Profile, options: PlanOptions) -> dict[str, dict[str, Json]
     asked = dict(profile.probes)
     if options.expiring_load or "narrow" in options.only:  # without consent its builder says what is missing
         asked.setdefault("narrow", defaults("narrow"))
+    if "gentle" in options.only:
+        asked.setdefault("gentle", defaults("gentle"))
     for word in (*options.only, *options.skip):
         if word not in ORDER:
             raise UsageError(f"no probe is called {word!r}", f"probes: {', '.join(ORDER)}")

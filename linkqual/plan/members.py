@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Step
+from linkqual.session.routes import enough
 from linkqual.units import NS_PER_S, format_count
 
 if TYPE_CHECKING:
@@ -16,11 +17,15 @@ RATE_BPS = 16_000_000  # all flows together
 SHARE = 0.1  # of the contract: a queue of its own making would be seen as loss and delay of members
 FIRST, NEXT = 250, 750  # packets of a flow in the first round, and in each one after it
 _ROUND_NS, _SETUP_NS = NS_PER_S // 2, NS_PER_S // 2  # stragglers; sockets at both ends
-_TRACES_NS = 8 * NS_PER_S
+TRACES = 33  # flows of a direction: as many as five next hops ask for (`session.routes`)
+_TRACE_NS, _SAMPLES_NS = 1_200_000_000, 8 * NS_PER_S  # one where every hop answers; four samples where some do not
+_TRACING_NS = 60 * NS_PER_S
 
 
 def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list[str]]:
-    """A step in each direction."""
+    """A step in each direction. Asked for by name it has the time to trace flows that fare alike too."""
+    if "members" in builder.options.only and not settings["traces"]:
+        settings = settings | {"traces": min(TRACES, settings["flows"])}
     return [_step(builder, settings, way) for way in (Direction.FORWARD, Direction.REVERSE)], []
 
 
@@ -38,6 +43,7 @@ def _step(builder: Builder, settings: dict[str, Json], way: Direction) -> Step:
                 "max_rate_bps": most,
                 "first": min(FIRST, settings["packets"]),
                 "next": NEXT,
+                "traces": settings["traces"],
             },
             direction=way,
             offered_bps=min(rates),
@@ -53,6 +59,8 @@ def _of_packets(step: Step, each: int) -> Step:
     rounds = 1 + max(0, -(-(each - first) // NEXT))
     total = flows * each * size
 
+    traces = step.params["traces"]
+
     def spent_ns(packets: int) -> int:
         return int(flows * packets * size * 8 * NS_PER_S // step.offered_bps)
 
@@ -60,8 +68,8 @@ def _of_packets(step: Step, each: int) -> Step:
         step,
         params=step.params | {"packets": each},
         packets=flows * each,
-        duration_ns=spent_ns(each) + rounds * _ROUND_NS + _SETUP_NS + _TRACES_NS,
-        expected_ns=spent_ns(first) + _ROUND_NS + _SETUP_NS,
+        duration_ns=spent_ns(each) + rounds * _ROUND_NS + _SETUP_NS + (_TRACING_NS if traces else _SAMPLES_NS),
+        expected_ns=spent_ns(first) + _ROUND_NS + _SETUP_NS + min(traces, enough(1)) * _TRACE_NS,
         total_bytes=total,
     )
 

@@ -124,6 +124,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     "members": (
         Setting("flows", "flows", whole(4, MOST_FLOWS), 64),
         Setting("packets", "packets", whole(10, 1_000_000), 2500),
+        Setting("traces", "traces", _or_word({"differing": 0}, whole(1, MOST_FLOWS)), 0),
     ),
     "mtu": (
         Setting("largest", "longest_bytes", _between(parse_size_bytes, "1280 B", "65535 B"), 9216),
@@ -195,6 +196,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("when", "when", choice("short", "always"), "short"),  # short: only where a goodput falls short
     ),
     "narrow": (Setting("bytes", "bytes", _or_word({"auto": 0}, _between(parse_size_bytes, "1 MB", "100 GB")), 0),),
+    "gentle": (Setting("rounds", "rounds", whole(6, 600), 7),),
     "flows": (
         Setting("flows", "flows", whole(1, MOST_FLOWS), [1, 4, 16, 64], several=True),
         Setting("phase", "phase_ns", _between(parse_duration_ns, "1 s", "1 min"), 3 * NS_PER_S),

@@ -18,7 +18,7 @@ from linkqual.model import (
     Rule,
 )
 from linkqual.rules import words
-from linkqual.session import members
+from linkqual.session import members, routes
 from linkqual.session.members import CONFIDENCE, MOST_MEMBERS, Found, Group
 from linkqual.units import format_count, format_duration, format_ratio
 
@@ -111,6 +111,7 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
         if measurement.members is not None:
             for group in members.read(measurement.members).groups:
                 yield from _of_group(measurement.members, group)
+            yield from _routes(measurement.members)
 
 
 def _of_group(result: MembersResult, group: Group) -> Iterator[Note]:
@@ -143,16 +144,50 @@ def tuples(result: MembersResult, ports: Sequence[int]) -> str:
 
 def _routed(traces: Sequence[MemberTrace], group: Group) -> str:
     """The first hop that shows one router to the flows of the group and another to all other ones."""
-    inside = [trace for trace in traces if trace.near_port in group.ports]
-    outside = [trace for trace in traces if trace.near_port not in (*group.ports, *group.unclear)]
-    if not inside or not outside:
-        return ""
-    for ttl in range(max(len(trace.hops) for trace in traces)):
-        theirs, others = _at(inside, ttl), _at(outside, ttl)
-        if theirs and others and not theirs & others:
-            return f"they leave the path of the others by hop {ttl + 1}: {', '.join(sorted(theirs))} instead of {', '.join(sorted(others))}"
-    return "their traces show the same routers as those of the others: members between two routers that no trace tells apart"
+    parts = routes.apart(traces, group.ports, group.unclear)
+    if parts is not None:
+        theirs, others = (", ".join(sorted(some)) for some in parts[2:])
+        return f"they leave the path of the others by hop {parts[0] + 1}: {theirs} instead of {others}"
+    if {trace.near_port for trace in traces} & set(group.ports):
+        return "their traces show the same routers as those of the others: members between two routers that no trace tells apart"
+    return ""
 
 
-def _at(traces: Sequence[MemberTrace], ttl: int) -> set[str]:
-    return {address for trace in traces if ttl < len(trace.hops) and (address := trace.hops[ttl]) is not None}
+def _routes(result: MembersResult) -> Iterator[Note]:
+    """Which routers flows meet, whether or not they fare alike."""
+    way, traces = result.direction, result.traces
+    if not traces:
+        if result.traces_short:
+            yield Note("members", f"{way}: no flow was traced: {result.traces_short}")
+        return
+    count = len({trace.near_port for trace in traces})
+    if ports := routes.moved(traces):
+        yield Note(
+            "members",
+            f"{way}: {tuples(result, ports)} met other routers when traced again: the route changed meanwhile, or single packets are "
+            "spread and not flows; so which routers flows meet is not said",
+        )
+        return
+    few = (
+        f"; fewer were traced than would show one more way at {words.percent(1 - routes.SURE)}"
+        if routes.short(traces)
+        else ""
+    )
+    few += f" ({result.traces_short})" if few and result.traces_short else ""
+    found = routes.parting(traces)
+    if found is None:
+        sure = (
+            few or f"; one more way that carries as many flows would have been met, at {words.percent(1 - routes.SURE)}"
+        )
+        yield Note("members", f"{way}: {count} flows traced meet the same routers{sure}")
+        return
+    (most, _), *rest = found.ways
+    said = "; ".join(
+        f"{len(ports)} of {found.flows} flows go by {address} instead of {most}" for address, ports in rest
+    )
+    listed = "; ".join(f"by {address}: {tuples(result, ports)}" for address, ports in rest)
+    yield Note(
+        "members",
+        f"{way}: {said} at hop {found.hop}, over {found.paths} ways in all{few}. Flows are spread over equal routes, which is no fault by itself: "
+        f"a single flow tells of one of them only. {listed}",
+    )

@@ -220,6 +220,46 @@ def test_traces_show_where_the_paths_part() -> None:
         MemberTrace(good, ("10.0.0.1", "10.0.3.1", "10.0.9.1")),
     )
     told = said(replace(flows({2: 0.02}, rounds=(500, 1500)), traces=traces))
-    assert "leave the path of the others by hop 2: 10.0.2.1 instead of 10.0.3.1" in told[-1]
+    assert "leave the path of the others by hop 2: 10.0.2.1 instead of 10.0.3.1" in told[-2]
     same = tuple(replace(trace, hops=(None, "10.0.3.1")) for trace in traces)
-    assert "no trace tells apart" in said(replace(flows({2: 0.02}, rounds=(500, 1500)), traces=same))[-1]
+    assert "no trace tells apart" in said(replace(flows({2: 0.02}, rounds=(500, 1500)), traces=same))[-2]
+
+
+def routed(*, ways: int, count: int = 16, traces_short: str = "") -> str:
+    """What is said of a line that loses nothing and spreads flows over so many routers."""
+    traces = tuple(MemberTrace(24_064 + flow, ("10.0.0.1", f"10.0.3.{2 + 4 * (flow % ways)}")) for flow in range(count))
+    (told,) = said(replace(flows({}, rounds=(250,)), traces=traces, traces_short=traces_short))
+    return told
+
+
+def test_flows_on_other_routers_are_told_and_are_no_fault() -> None:
+    told = routed(ways=2)
+    assert told.startswith(
+        "forward: 8 of 16 flows go by 10.0.3.6 instead of 10.0.3.2 at hop 2, over 2 ways in all. Flows are spread"
+    )
+    assert "no fault by itself" in told
+    ports = ", ".join(str(24_065 + 2 * at) for at in range(8))
+    assert told.endswith(f"by 10.0.3.6: UDP 192.0.2.1 ports {ports} to 192.0.2.9 port 4863")
+    assert "fewer were traced" not in told
+    few = routed(ways=3, count=9, traces_short="it was interrupted")
+    assert "fewer were traced than would show one more way at 95 % (it was interrupted)" in few
+
+
+def test_one_way_is_said_with_what_may_have_been_missed() -> None:
+    assert routed(ways=1, count=6) == (
+        "forward: 6 flows traced meet the same routers; one more way that carries as many flows would have been met, at 95 %"
+    )
+    assert "fewer were traced" in routed(ways=1, count=5)
+    none = said(replace(flows({}, rounds=(250,)), traces_short="that UDP port is in use at the far end"))
+    assert none == ["forward: no flow was traced: that UDP port is in use at the far end"]
+
+
+def test_a_route_that_changed_meanwhile_divides_nobody() -> None:
+    traces = (
+        MemberTrace(24_064, ("10.0.1.1",)),
+        MemberTrace(24_065, ("10.0.2.1",)),
+        MemberTrace(24_064, ("10.0.2.1",)),
+    )
+    (told,) = said(replace(flows({}, rounds=(250,)), traces=traces))
+    assert "ports 24064" not in told
+    assert "port 24064 to 192.0.2.9 port 4863 met other routers when traced again" in told

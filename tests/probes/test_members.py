@@ -18,10 +18,12 @@ from linkqual.lab.network import VirtualLine
 from linkqual.model import Direction, EndConditions, Fault, LoadCount, MembersResult, Step
 from linkqual.net.control import Control
 from linkqual.plan.members import FIRST, NEXT
-from linkqual.probes import members
+from linkqual.probes import member_traces, members
 from linkqual.probes.bench import Bench
 from linkqual.probes.loading import Loaded
+from linkqual.session import routes
 from linkqual.session.load_phase import Phase
+from linkqual.units import NS_PER_S
 from linkqual.wire.load import ARRIVAL
 from linkqual.wire.pairing import Peer
 
@@ -30,7 +32,7 @@ from .conftest import SCRIPT
 
 FLOWS = 16
 PARAMS = {
-    "flows": FLOWS, "packet_bytes": 128, "rate_bps": 8_000_000, "max_rate_bps": None, "first": FIRST, "next": NEXT, "packets": 4_000,
+    "flows": FLOWS, "packet_bytes": 128, "rate_bps": 8_000_000, "max_rate_bps": None, "first": FIRST, "next": NEXT, "packets": 4_000, "traces": 0,
 }  # fmt: skip
 STEP = Step("members/reverse", "members", PARAMS, Direction.REVERSE, total_bytes=10**8)
 
@@ -152,6 +154,7 @@ links:
 
 def _measure() -> Any:
     """Inside an isolation: each direction once, forward a second time."""
+    member_traces.GAP_NS = NS_PER_S // 20  # these routers limit nothing
     params = PARAMS | {"flows": 24, "rate_bps": 16_000_000, "first": 100, "next": 300, "packets": 400}
     with VirtualLine(lines.parse(LINE, "test")) as virtual:
         command = [sys.executable, "-c", SCRIPT, virtual.address("there"), str(10**9)]
@@ -184,3 +187,67 @@ def test_a_lossy_member_of_a_real_bundle_and_the_same_flows_again() -> None:
     assert loss[0]["others"][0] == 0
     assert lost[0] + lost[1] <= truth <= lost[0] + lost[1] + 30  # but for greetings and traces
     assert not [group for group in back if group["kind"] == "loss"]
+
+
+SPREAD = """
+title: Two routers side by side
+about: Flows are spread over north and south each way; south takes 3 ms more.
+sites: [here, there]
+forward: [r1, north, r2]
+reverse: [r2, south, r1]
+links:
+  - between: [north, r2]
+    both: {delay: 1 ms}
+  - between: [south, r2]
+    both: {delay: 4 ms}
+"""
+
+
+def _spread() -> Any:
+    """Inside an isolation: r1 hashes ports over both routers, r2 over both on the way back."""
+    member_traces.GAP_NS = NS_PER_S // 20
+    params = PARAMS | {"flows": 32, "first": 60, "packets": 60, "traces": 20}
+    with VirtualLine(lines.parse(SPREAD, "test")) as virtual:
+        for router, target in (("r1", virtual.far), ("r2", virtual.near)):
+            hops = [(virtual.line.between(router, via), via) for via in ("north", "south")]
+            nexthops = " ".join(
+                f"nexthop via {virtual._on_link(link, via, 4)} dev {virtual._interface(link)}" for link, via in hops
+            )
+            virtual.spaces[router].sysctl({"ipv4/fib_multipath_hash_policy": 3, "ipv4/fib_multipath_hash_fields": 0x37})
+            virtual.spaces[router].run(["ip", "route", "replace", virtual.address(target), *nexthops.split()])
+        command = [sys.executable, "-c", SCRIPT, virtual.address("there"), str(10**9)]
+        agent = virtual.popen("there", command, stdout=subprocess.PIPE, text=True)
+        assert agent.stdout is not None
+        virtual.enter("here")
+        with Control.connect(Peer.parse(agent.stdout.readline())) as control:
+            bench = Bench(control.peer_address, control.near_address, control=control)
+            steps = [Step(f"members/{way}", "members", params, way, total_bytes=10**8) for way in _WAYS]
+            got = [members.measure(step, bench) for step in steps]
+    assert not [one.fault for one in got if one.fault]
+    return [_seen(one.members) for one in got if one.members]
+
+
+def _seen(result: MembersResult) -> dict[str, Any]:
+    found, groups = routes.parting(result.traces), members.members.read(result).groups
+    assert found is not None, result
+    return asdict(found) | {
+        "flows": found.flows,
+        "short": result.traces_short,
+        "lengths": [len(trace.hops) for trace in result.traces],
+        "slow": [asdict(group) | {"paths": group.paths} for group in groups],
+        "apart": [routes.apart(result.traces, group.ports)[:2] for group in groups],  # type: ignore[index]
+    }
+
+
+@pytest.mark.lab
+def test_flows_on_other_routers_are_traced_from_both_ends() -> None:
+    require_isolation()
+    for found in isolated(_spread):
+        assert (found["hop"], found["paths"], len(found["ways"])) == (2, 2, 2)
+        assert 11 <= found["flows"] <= 20
+        assert not found["short"]
+        assert set(found["lengths"]) == {3}
+        (slow,) = found["slow"]
+        assert (slow["kind"], slow["paths"]) == ("path", 2)
+        assert slow["excess_ns"] == pytest.approx(3_000_000, rel=0.2)
+        assert found["apart"] == [[1, None]]  # the router behind answers from the link each flow came by

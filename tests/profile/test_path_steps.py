@@ -9,6 +9,7 @@ from linkqual.errors import UsageError
 from linkqual.model import Link, Step
 from linkqual.plan import PlanOptions, make, members
 from linkqual.profile import parse
+from linkqual.session.routes import enough
 
 TRAINING = parse(shipped.text("training"), "training.yaml")
 ONLY = ("mtu", "members")
@@ -30,11 +31,23 @@ def test_both_stay_far_below_the_contract_and_the_cap() -> None:
 
 
 def test_a_good_line_is_spared_the_further_rounds() -> None:
-    step = steps(Link(cir_bps=10**9))["members/forward"]
+    whole = {step.key: step for step in make(TRAINING, Link(cir_bps=10**9), PlanOptions()).steps}
+    step = whole["members/forward"]
     assert step.packets == 64 * 2500
-    assert step.params["first"] == members.FIRST
+    assert (step.params["first"], step.params["traces"]) == (members.FIRST, 0)
     assert step.expected_ns < 4 * 10**9 < step.duration_ns
-    assert sum(one.expected_ns for one in steps(Link(cir_bps=10**9)).values()) <= 8 * 10**9
+    assert sum(one.expected_ns for key, one in whole.items() if key.partition("/")[0] in ONLY) <= 8 * 10**9
+
+
+def test_flows_that_fare_alike_are_traced_only_where_members_are_asked_for() -> None:
+    step = steps(Link(cir_bps=10**9))["members/forward"]
+    assert step.params["traces"] == members.TRACES == enough(6)
+    assert step.expected_ns == pytest.approx(4 * 10**9 + enough(1) * 1_200_000_000, rel=0.2)
+    few = parse(
+        "name: t\nprobes: {members: {flows: 8, traces: 5}}\nobjectives: [{metric: member_loss, direction: forward, limit: 1 %, source: s}]",
+        "t",
+    )
+    assert make(few, Link(), PlanOptions()).steps[0].params["traces"] == 5
 
 
 def test_packets_give_way_to_a_cap_on_bytes_down_to_the_first_round() -> None:
