@@ -6,7 +6,7 @@
                                                               (or nobody listens: port unreachable)
 
 The destination is recognised by a datagram from the flow's port there (`Target` sends it, as long as the probe), else by an
-ICMP port unreachable.
+ICMP port unreachable. One more probe carries Record Route (IPv4); the target says what it held when it came.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from linkqual.errors import WireError
-from linkqual.model import Fault, Hop, Trace
+from linkqual.model import Fault, Trace
 from linkqual.net.addresses import bare
 from linkqual.net.trace_sockets import PLAIN, Codec, TraceSockets
 from linkqual.session.trace import (
@@ -32,16 +32,18 @@ from linkqual.session.trace import (
     fault,
     hops,
     last_ttl,
-    recording_ttls,
     step,
     with_egress,
 )
 from linkqual.wire import trace_probe
+from linkqual.wire.icmp import recorded
 
 DEFAULT_PORT = 33434  # where traceroute has always begun
 
 _SLICE_NS = 50_000_000  # how long an interruption may go unnoticed
 _PROBE_GAP_NS = 4_000_000
+_WHOLE_WAY = 64  # TTL
+_IP_RECVOPTS = 6
 
 
 def trace(
@@ -91,8 +93,8 @@ def _run(plan: TracePlan, sockets: TraceSockets, destination_port: int, interrup
         if interrupted():
             trouble = Fault("interrupted", "the trace was interrupted")
     found = hops(plan, sent, replies)
-    if trouble is None and sockets.can_record_route:
-        found = with_egress(found, *_record_route(plan, sockets, found, sent, replies), sockets.source)
+    if trouble is None and sockets.family == socket.AF_INET and any(reply.by_target for reply in replies.values()):
+        found = with_egress(found, _recorded(plan, sockets, sent, replies), sockets.source, sockets.destination)
     ended = next((reply.answer for reply in replies.values() if reply.answer in {Answer.STOPPED, Answer.NO_WAY}), None)
     return Trace(
         source=sockets.source,
@@ -109,32 +111,25 @@ def _send(plan: TracePlan, sockets: TraceSockets, ttl: int, sent: list[Probe], r
     number = len(sent)
     if ttl > last_ttl(plan, sent, replies):
         return
-    packet = sockets.build(number, ttl)
     sent.append(Probe(number, ttl, time.monotonic_ns()))
-    for early in sockets.send(packet, ttl):
+    for early in sockets.send(number, ttl):
         _note(early, sent, replies)
     until = time.monotonic_ns() + _PROBE_GAP_NS
     while (left := until - time.monotonic_ns()) > 0:
         _listen(sockets, left, sent, replies)
 
 
-def _record_route(
-    plan: TracePlan, sockets: TraceSockets, found: tuple[Hop, ...], sent: list[Probe], replies: dict[int, Reply]
-) -> tuple[int, tuple[str, ...]]:
-    """A TTL, and the addresses routers before it sent a probe onward from; none when the option does not come through."""
-    for ttl in recording_ttls(found):
-        number = len(sent)
-        packet = sockets.build(number, ttl, record_route=True)
-        sent.append(Probe(number, ttl, time.monotonic_ns()))
-        with contextlib.suppress(OSError):
-            for early in sockets.send(packet, ttl, record_route=True):
-                _note(early, sent, replies)
-        until = time.monotonic_ns() + plan.explore_wait_ns
-        while number not in replies and (left := until - time.monotonic_ns()) > 0:
-            _listen(sockets, left, sent, replies)
-        if number in replies and replies[number].recorded:
-            return ttl, replies[number].recorded
-    return 0, ()
+def _recorded(plan: TracePlan, sockets: TraceSockets, sent: list[Probe], replies: dict[int, Reply]) -> tuple[str, ...]:
+    """What Record Route held when a probe came to the destination; nothing where options do not come through."""
+    number = len(sent)
+    sent.append(Probe(number, _WHOLE_WAY, time.monotonic_ns()))
+    with contextlib.suppress(OSError):
+        for early in sockets.send(number, _WHOLE_WAY, record_route=True):
+            _note(early, sent, replies)
+    until = time.monotonic_ns() + plan.explore_wait_ns
+    while number not in replies and (left := until - time.monotonic_ns()) > 0:
+        _listen(sockets, left, sent, replies)
+    return replies[number].recorded if number in replies else ()
 
 
 def _listen(sockets: TraceSockets, timeout_ns: int, sent: list[Probe], replies: dict[int, Reply]) -> None:
@@ -193,6 +188,8 @@ class Target:
             return
         self.port = self._socket.getsockname()[1]
         self._socket.settimeout(_SLICE_NS / 1e9)
+        if family == socket.AF_INET:
+            self._socket.setsockopt(socket.IPPROTO_IP, _IP_RECVOPTS, 1)
         self._thread = threading.Thread(target=self._serve, name="trace target", daemon=True)
         self._thread.start()
 
@@ -212,14 +209,19 @@ class Target:
     def _serve(self) -> None:
         for _ in itertools.takewhile(lambda _: self._open(), itertools.count()):
             try:
-                data, sender = self._socket.recvfrom(65535)
+                data, extras, _flags, sender = self._socket.recvmsg(65535, 512)
             except OSError:  # nothing came, or an ICMP error about an answer
                 continue
             if bare(sender[0]) == bare(self._peer):
                 with contextlib.suppress(WireError, OSError):
-                    self._socket.sendto(trace_probe.reply(data), sender)
+                    self._socket.sendto(trace_probe.reply(data, _route_of(extras)), sender)
                     self._left -= 1
         self._socket.close()
 
     def _open(self) -> bool:
         return not self._stop.is_set() and self._left > 0 and time.monotonic() < self._ends_at
+
+
+def _route_of(extras: list[tuple[int, int, bytes]]) -> tuple[str, ...]:
+    options = (data for level, kind, data in extras if (level, kind) == (socket.IPPROTO_IP, _IP_RECVOPTS))
+    return recorded(next(options, b""))

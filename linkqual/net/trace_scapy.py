@@ -1,4 +1,4 @@
-"""Probes built and ICMP errors read with scapy: what the near end's trace uses.
+"""ICMP errors read with scapy: what the near end's trace uses.
 
 scapy takes 0.25 s to import and 0.3 ms a packet, so nothing timed goes through it and it is imported on first use. Its
 routing tables are never read: the kernel routes, and both addresses are always given. The far end, which needs no scapy,
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from linkqual.errors import WireError
-from linkqual.net.trace_sockets import Codec, Flow
+from linkqual.net.trace_sockets import Codec
 from linkqual.wire import icmp
 from linkqual.wire.icmp import IcmpError, Label, Quote
 
@@ -30,18 +30,6 @@ def _layers() -> Any:
     from scapy.packet import Raw
 
     return SimpleNamespace(inet=inet, inet6=inet6, mpls=mpls, raw=Raw)
-
-
-def build(flow: Flow, ttl: int, payload: bytes, record_route: bool) -> bytes:
-    """A UDP probe from its IP header on, not to be fragmented; with the Record Route option when asked for (IPv4)."""
-    layers = _layers()
-    if flow.family == socket.AF_INET6:
-        head = layers.inet6.IPv6(src=flow.source, dst=flow.destination, hlim=ttl, tc=flow.tos)
-    else:
-        head = layers.inet.IP(src=flow.source, dst=flow.destination, ttl=ttl, flags="DF", id=len(payload), tos=flow.tos)
-        if record_route:
-            head.options = [layers.inet.IPOption_RR(length=39, routers=["0.0.0.0"] * 9), layers.inet.IPOption_EOL()]  # noqa: S104
-    return bytes(head / layers.inet.UDP(sport=flow.source_port, dport=flow.destination_port) / layers.raw(payload))
 
 
 def parse(family: int, message: bytes) -> IcmpError:
@@ -64,17 +52,9 @@ def parse(family: int, message: bytes) -> IcmpError:
     udp = packet.getlayer(layers.inet.UDPerror)
     if quoted is None or udp is None or udp.len is None:
         raise WireError("the ICMP error quotes no UDP header")
-    ttl, recorded = (quoted.hlim, ()) if version == 6 else (quoted.ttl, _recorded(layers, quoted.options))
-    tos = quoted.tc if version == 6 else quoted.tos
-    quote = Quote(quoted.src, quoted.dst, udp.sport, udp.dport, udp.len, ttl, recorded, tos)
+    ttl, tos = (quoted.hlim, quoted.tc) if version == 6 else (quoted.ttl, quoted.tos)
+    quote = Quote(quoted.src, quoted.dst, udp.sport, udp.dport, udp.len, ttl, tos)
     return IcmpError(cause, quote, _labels(layers, packet.ext))
-
-
-def _recorded(layers: Any, options: Any) -> tuple[str, ...]:
-    for option in options:
-        if isinstance(option, layers.inet.IPOption_RR):
-            return tuple(option.routers[: max(0, option.pointer - 4) // 4])
-    return ()
 
 
 def _labels(layers: Any, extension: Any) -> tuple[Label, ...]:
@@ -88,4 +68,4 @@ def _labels(layers: Any, extension: Any) -> tuple[Label, ...]:
     return tuple(found)
 
 
-SCAPY = Codec(build, parse)
+SCAPY = Codec(parse)

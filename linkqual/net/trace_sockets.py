@@ -1,6 +1,7 @@
 """The sockets of a trace: probes of one flow go out, what the routers and the destination say comes in, kernel-stamped.
 
-With the right to raw sockets (CAP_NET_RAW) ICMP errors are read whole: their own TTL, the quoted TTL, MPLS labels. Without
+A UDP socket sends them, with or without privilege: a host with several equal ways out chooses by what kind of socket a packet comes
+from, and the probes are to go where the flow's own packets go. With the right to raw sockets (CAP_NET_RAW) ICMP errors are read whole: their own TTL, the quoted TTL, MPLS labels. Without
 it the kernel still hands over who sent an error and of what kind, on the error queue of the UDP socket. Floor 3.
 """
 
@@ -31,29 +32,14 @@ _IP_RETOPTS, _IP_RECVERR, _IP_RECVTTL, _IPV6_RECVERR, _IPV6_RECVHOPLIMIT, _IPV6_
 _MSG_ERRQUEUE = 0x2000
 _ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3  # of struct sock_extended_err
 _ROOM = 2048
+_BIND_TRIES = 20
 _SEND_TRIES = 5  # an error still pending on the socket is reported by the next send
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """What every probe of a trace shares. Addresses are plain, without a zone."""
-
-    family: int
-    source: str
-    destination: str
-    source_port: int
-    destination_port: int
-    tos: int = 0  # or Traffic Class
-
-
-@dataclass(frozen=True, slots=True)
 class Codec:
-    """How probes are built and ICMP errors are read.
+    """How ICMP errors are read."""
 
-    `build(flow, ttl, payload, record_route)`; None: the UDP socket sends, and the kernel writes the headers.
-    """
-
-    build: Callable[[Flow, int, bytes, bool], bytes] | None
     parse: Callable[[int, bytes], IcmpError]
 
 
@@ -61,7 +47,7 @@ def _parse(family: int, message: bytes) -> IcmpError:
     return icmp.parse_v6(message) if family == socket.AF_INET6 else icmp.parse_v4(message)
 
 
-PLAIN = Codec(None, _parse)  # needs the standard library only
+PLAIN = Codec(_parse)  # needs the standard library only
 
 
 def raw_permitted(family: int) -> bool:
@@ -86,20 +72,19 @@ class TraceSockets:
         codec: Codec = PLAIN,
         tos: int = 0,
     ) -> None:
-        self.family, self._codec, self._tos = family, codec, tos
+        self.family, self._codec = family, codec
         self._level = socket.IPPROTO_IPV6 if family == socket.AF_INET6 else socket.IPPROTO_IP
         self._to = _resolve(family, destination, destination_port)
         self.destination = _plain(self._to[0])
         with contextlib.ExitStack() as opened:
             self._udp = opened.enter_context(socket.socket(family, socket.SOCK_DGRAM))
-            self._udp.bind(_resolve(family, source or _source_toward(family, self._to), source_port))
+            _bind(self._udp, _resolve(family, source or _source_toward(family, self._to), source_port))
             self.source, self.source_port = _plain(self._udp.getsockname()[0]), self._udp.getsockname()[1]
             self._udp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             ttl = _IPV6_RECVHOPLIMIT if family == socket.AF_INET6 else _IP_RECVTTL
             self._udp.setsockopt(self._level, ttl, 1)
             self._udp.setsockopt(self._level, socket.IPV6_TCLASS if family == socket.AF_INET6 else socket.IP_TOS, tos)
             self._icmp = _raw_icmp(family)
-            self._out: socket.socket | None = None
             if self._icmp is None:
                 recverr = _IPV6_RECVERR if family == socket.AF_INET6 else _IP_RECVERR
                 self._udp.setsockopt(self._level, recverr, 1)
@@ -108,8 +93,6 @@ class TraceSockets:
                 self._icmp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
                 if family == socket.AF_INET6:
                     self._icmp.setsockopt(self._level, ttl, 1)
-                if codec.build:
-                    self._out = opened.enter_context(socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW))
             self._poll = select.poll()
             self._poll.register(self._udp, select.POLLIN | select.POLLERR)
             if self._icmp is not None:
@@ -122,36 +105,21 @@ class TraceSockets:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._opened.close()
 
-    def build(self, number: int, ttl: int, record_route: bool = False) -> bytes:
-        """The octets `send` wants: the whole packet or, when the kernel writes the headers, the payload."""
-        payload = trace_probe.encode(number)
-        if self._out is None or self._codec.build is None:
-            return payload
-        flow = Flow(self.family, self.source, self.destination, self.source_port, self._to[1], self._tos)
-        return self._codec.build(flow, ttl, payload, record_route)
-
-    def send(self, packet: bytes, ttl: int, record_route: bool = False) -> Iterator[Reply]:
+    def send(self, number: int, ttl: int, record_route: bool = False) -> Iterator[Reply]:
         """Send one probe. Yields what was already waiting, when that stood in the way. Raises OSError when it cannot be sent."""
-        if self._out is not None:
-            self._out.sendto(packet, (self._to[0], 0, *self._to[2:]))
-            return
+        payload = trace_probe.encode(number, trace_probe.ROOM if record_route else 0)
         hops = _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL
         extras = [(self._level, hops, struct.pack("i", ttl))]
         if record_route:
             extras.append((socket.IPPROTO_IP, _IP_RETOPTS, icmp.RECORD_ROUTE))
         for attempt in range(1, _SEND_TRIES + 1):
             try:
-                self._udp.sendmsg([packet], extras, 0, self._to)
+                self._udp.sendmsg([payload], extras, 0, self._to)
                 return
             except OSError as error:
                 if attempt == _SEND_TRIES or error.errno in {errno.EPERM, errno.EMSGSIZE}:
                     raise
             yield from self._error_queue()
-
-    @property
-    def can_record_route(self) -> bool:
-        """IPv4 only, and the quote must be read whole."""
-        return self.family == socket.AF_INET and self._icmp is not None
 
     def receive(self, timeout_ns: int) -> Iterator[Reply]:
         """What comes within the time; ends with the first bundle. Foreign and damaged packets are passed over."""
@@ -165,8 +133,15 @@ class TraceSockets:
             if (_plain(sender[0]), sender[1]) != (self.destination, self._to[1]):
                 continue
             with contextlib.suppress(WireError):
-                number = trace_probe.number_of_reply(data)
-                yield Reply(number, self.destination, _instant(extras), Answer.ARRIVED, reply_ttl=self._ttl(extras))
+                yield Reply(
+                    trace_probe.number_of_reply(data),
+                    self.destination,
+                    _instant(extras),
+                    Answer.ARRIVED,
+                    reply_ttl=self._ttl(extras),
+                    by_target=True,
+                    recorded=trace_probe.recorded_of_reply(data),
+                )
 
     def _errors(self) -> Iterator[Reply]:
         """ICMP errors about our flow, read whole."""
@@ -190,7 +165,6 @@ class TraceSockets:
                     labels=tuple(map(str, found.labels)),
                     reply_ttl=ttl,
                     quoted_ttl=found.quote.ttl,
-                    recorded=found.quote.recorded,
                     quoted_tos=found.quote.tos,
                 )
 
@@ -272,6 +246,18 @@ def _resolve(family: int, address: str, port: int) -> Address:
     kind = socket.SOCK_DGRAM
     found = socket.getaddrinfo(address, port, socket.AddressFamily(family), kind, 0, socket.AI_NUMERICHOST)
     return found[0][4]  # type: ignore[return-value]
+
+
+def _bind(sock: socket.socket, address: Address) -> None:
+    """A program that another thread starts just now holds, for some milliseconds, also the port this process has let go."""
+    for left in reversed(range(_BIND_TRIES)):
+        try:
+            sock.bind(address)
+            break
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not left:
+                raise
+        time.sleep(0.01)
 
 
 def _source_toward(family: int, destination: Address) -> str:

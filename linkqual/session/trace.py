@@ -56,7 +56,8 @@ class Reply:
     labels: tuple[str, ...] = ()
     reply_ttl: int | None = None
     quoted_ttl: int | None = None
-    recorded: tuple[str, ...] = ()  # Record Route, as far as the probe got
+    by_target: bool = False  # the destination expects traces: no ICMP error
+    recorded: tuple[str, ...] = ()  # Record Route, as the target got it
     quoted_tos: int | None = None
 
 
@@ -114,24 +115,20 @@ def hops(plan: TracePlan, sent: Sequence[Probe], replies: Replies) -> tuple[Hop,
     return tuple(found)
 
 
-def recording_ttls(found: Sequence[Hop]) -> tuple[int, ...]:
-    """At which TTLs a probe with Record Route is worth sending, best first.
+def with_egress(found: Sequence[Hop], recorded: Sequence[str], source: str, destination: str) -> tuple[Hop, ...]:
+    """The hops of a whole trace with what Record Route held when it came to the end: which address each router sent it onward from.
 
-    The quote from router n holds the address each router before it sent the probe onward from. The last router that answers
-    tells most; there is nothing to learn from the first.
+    The hosts at both ends may have recorded themselves. Where there are fewer or more than one for each router, one of them keeps
+    silent about itself, and the others cannot be told apart: then nothing is known.
     """
-    return tuple(hop.ttl for hop in reversed(found) if hop.address is not None and not hop.reached and hop.ttl > 1)[:2]
-
-
-def with_egress(found: Sequence[Hop], quoting_ttl: int, recorded: Sequence[str], source: str) -> tuple[Hop, ...]:
-    """The hops with what Record Route told in the quote from hop `quoting_ttl`.
-
-    A sending host may have recorded itself first. The quoting router may have recorded itself last: Linux does so before it
-    looks at the TTL, with an address that is not the one it would have sent from.
-    """
-    own = 1 if recorded and recorded[0] == source else 0
-    told = dict(enumerate(recorded[own : own + quoting_ttl - 1], start=1))
-    return tuple(replace(hop, egress=told.get(hop.ttl)) for hop in found)
+    told = list(recorded)
+    if told and told[0] == source:
+        del told[0]
+    if told and told[-1] == destination:
+        del told[-1]
+    routers = [hop.ttl for hop in found if not hop.reached]
+    known = dict(zip(routers, told, strict=True)) if len(told) == len(routers) else {}
+    return tuple(replace(hop, egress=known.get(hop.ttl)) for hop in found)
 
 
 def _hop(ttl: int, sent: Sequence[Probe], replies: Replies) -> Hop:

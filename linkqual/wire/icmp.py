@@ -87,7 +87,6 @@ class Quote:
     destination_port: int
     udp_bytes: int  # the UDP Length field, header included
     ttl: int  # as it arrived there; more than 1 with an expired TTL hints at an MPLS tunnel or a broken hop
-    recorded: tuple[str, ...] = ()  # Record Route: from which address each router before this one sent it onward
     tos: int = 0  # TOS or Traffic Class, as the router had it in hand
 
 
@@ -125,11 +124,14 @@ def _quote_v4(quote: bytes) -> Quote:
     if udp < 20 or quote[9] != UDP or len(quote) < udp + 6:
         raise WireError("the ICMP error quotes no UDP header")
     source, destination = IPv4Address(quote[12:16]), IPv4Address(quote[16:20])
-    return _udp_quote(str(source), str(destination), quote[udp:], quote[8], quote[1], _recorded(quote[20:udp]))
+    return _udp_quote(str(source), str(destination), quote[udp:], quote[8], quote[1])
 
 
-def _recorded(options: bytes) -> tuple[str, ...]:
-    """What a Record Route option among IPv4 options holds (RFC 791 s3.1); empty without one."""
+def recorded(options: bytes) -> tuple[str, ...]:
+    """What a Record Route option among IPv4 options holds (RFC 791 s3.1): from which address each router sent the packet onward.
+
+    Empty without one.
+    """
     offset = 0
     while offset < len(options) and options[offset] != 0:
         if options[offset] == 1:  # No Operation, a single octet
@@ -156,9 +158,9 @@ def _quote_v6(quote: bytes) -> Quote:
     return _udp_quote(str(source), str(destination), quote[40:], quote[7], traffic_class)
 
 
-def _udp_quote(source: str, destination: str, udp: bytes, ttl: int, tos: int, recorded: tuple[str, ...] = ()) -> Quote:
+def _udp_quote(source: str, destination: str, udp: bytes, ttl: int, tos: int) -> Quote:
     source_port, destination_port, udp_bytes = struct.unpack_from("!HHH", udp)
-    return Quote(source, destination, source_port, destination_port, udp_bytes, ttl, recorded, tos)
+    return Quote(source, destination, source_port, destination_port, udp_bytes, ttl, tos)
 
 
 def labels(message: bytes, quote_bytes: int) -> tuple[Label, ...]:

@@ -36,7 +36,7 @@ def asked(virtual: VirtualLine, version: int) -> Any:
     with virtual.inside(virtual.near), TraceSockets(family, near, 0, far, 33434) as sockets:
         for number in range(ASKED * HOPS):
             ttl = number % HOPS + 1
-            for early in sockets.send(sockets.build(number, ttl), ttl):
+            for early in sockets.send(number, ttl):
                 heard.setdefault(early.number, early)
             for reply in sockets.receive(2_000_000):
                 heard.setdefault(reply.number, reply)

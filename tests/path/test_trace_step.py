@@ -15,7 +15,6 @@ from linkqual.session.trace import (
     TracePlan,
     fault,
     hops,
-    recording_ttls,
     step,
     with_egress,
 )
@@ -158,9 +157,17 @@ def test_two_routers_at_one_ttl_are_both_kept() -> None:
     assert (hop.address, hop.others, hop.rtt_ns) == ("10.0.1.1", ("10.0.1.9",), (5, 7))
 
 
-def test_record_route_goes_to_the_farthest_router_that_answers() -> None:
-    found = [Hop(1, "a"), Hop(2, "b"), Hop(3, "c"), Hop(4, None), Hop(5, "d", reached=True)]
-    assert recording_ttls(found) == (3, 2)
-    assert recording_ttls(found[:1]) == ()
-    told = with_egress(found, 3, ("me", "x", "y", "own record of c"), "me")
-    assert [hop.egress for hop in told] == ["x", "y", None, None, None]
+ROUTERS = [Hop(1, "a"), Hop(2, "b"), Hop(3, None), Hop(4, "d", reached=True)]
+
+
+@pytest.mark.parametrize(
+    "recorded", [("x", "y", "z"), ("me", "x", "y", "z"), ("x", "y", "z", "d"), ("me", "x", "y", "z", "d")]
+)
+def test_record_route_tells_one_address_for_each_router(recorded: tuple[str, ...]) -> None:
+    told = with_egress(ROUTERS, recorded, "me", "d")
+    assert [hop.egress for hop in told] == ["x", "y", "z", None]
+
+
+@pytest.mark.parametrize("recorded", [(), ("x", "y"), ("me", "x", "z", "d"), ("v", "x", "y", "z")])
+def test_a_router_that_does_not_record_itself_leaves_all_untold(recorded: tuple[str, ...]) -> None:
+    assert {hop.egress for hop in with_egress(ROUTERS, recorded, "me", "d")} == {None}

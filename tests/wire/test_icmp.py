@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,13 +15,37 @@ from hypothesis import strategies as st
 from linkqual.errors import WireError
 from linkqual.model import Fault, Hop, Trace
 from linkqual.net import trace_scapy
-from linkqual.net.trace_sockets import Flow
 from linkqual.wire import icmp, trace_json, trace_probe
 from linkqual.wire.icmp import Cause, Label
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What every probe of a trace shares."""
+
+    family: int
+    source: str
+    destination: str
+    source_port: int
+    destination_port: int
+    tos: int = 0
+
 
 LABELS = (Label(24001, 2, False, 1), Label(16, 0, True, 3))
 V4 = Flow(socket.AF_INET, "10.0.0.1", "10.9.0.1", 40001, 33440)
 V6 = Flow(socket.AF_INET6, "fd00::1", "fd00::9", 40001, 33440)
+
+
+def probe_of(flow: Flow, ttl: int, payload: bytes, record_route: bool = False) -> bytes:
+    """A UDP probe from its IP header on, as scapy writes it; with the Record Route option when asked for (IPv4)."""
+    layers: Any = trace_scapy._layers()
+    if flow.family == socket.AF_INET6:
+        head = layers.inet6.IPv6(src=flow.source, dst=flow.destination, hlim=ttl, tc=flow.tos)
+    else:
+        head = layers.inet.IP(src=flow.source, dst=flow.destination, ttl=ttl, flags="DF", id=len(payload), tos=flow.tos)
+        if record_route:
+            head.options = [layers.inet.IPOption_RR(length=39, routers=["0.0.0.0"] * 9), layers.inet.IPOption_EOL()]
+    return bytes(head / layers.inet.UDP(sport=flow.source_port, dport=flow.destination_port) / layers.raw(payload))
 
 
 def extension(labels: tuple[Label, ...] = LABELS, checksum: bool = True) -> bytes:
@@ -49,7 +73,7 @@ def read(flow: Flow, octets: bytes) -> icmp.IcmpError:
 @pytest.mark.parametrize("payload_bytes", [22, 200])
 @pytest.mark.parametrize("length", [0, 128])
 def test_labels_behind_short_and_long_quotes_said_and_unsaid(flow: Flow, payload_bytes: int, length: int) -> None:
-    probe = trace_scapy.build(flow, 1, bytes(payload_bytes), False)
+    probe = probe_of(flow, 1, bytes(payload_bytes))
     octets = message(flow, probe[:128].ljust(128, b"\0") + extension(), length=length)
     found = read(flow, octets)
     assert found == trace_scapy.parse(flow.family, octets)
@@ -62,14 +86,14 @@ def test_labels_behind_short_and_long_quotes_said_and_unsaid(flow: Flow, payload
 
 
 def test_an_unchecked_extension_needs_a_stated_length() -> None:
-    quote = trace_scapy.build(V4, 1, bytes(30), False).ljust(128, b"\0")
+    quote = probe_of(V4, 1, bytes(30)).ljust(128, b"\0")
     said, unsaid = (message(V4, quote + extension(checksum=False), length=length) for length in (128, 0))
     assert icmp.parse_v4(said).labels == LABELS
     assert icmp.parse_v4(unsaid).labels == ()
 
 
 def test_a_damaged_extension_shows_no_labels() -> None:
-    quote = trace_scapy.build(V4, 1, bytes(30), False).ljust(128, b"\0")
+    quote = probe_of(V4, 1, bytes(30)).ljust(128, b"\0")
     damaged = bytearray(message(V4, quote + extension(), length=128))
     damaged[-1] ^= 1
     assert icmp.parse_v4(bytes(damaged)).labels == ()
@@ -83,7 +107,7 @@ def test_an_object_of_impossible_length_ends_the_extensions(length: int) -> None
 
 
 def test_a_quote_of_the_udp_header_alone_is_enough() -> None:
-    probe = trace_scapy.build(V4, 1, trace_probe.encode(17), False)
+    probe = probe_of(V4, 1, trace_probe.encode(17))
     for found in (icmp.parse_v4(message(V4, probe[:28])), trace_scapy.parse(V4.family, message(V4, probe[:28]))):
         assert trace_probe.number_of_length(found.quote.udp_bytes) == 17
 
@@ -102,14 +126,14 @@ def test_a_quote_of_the_udp_header_alone_is_enough() -> None:
     ],
 )
 def test_what_type_and_code_mean(flow: Flow, kind: int, code: int, cause: Cause) -> None:
-    octets = message(flow, trace_scapy.build(flow, 1, bytes(30), False), kind=kind, code=code)
+    octets = message(flow, probe_of(flow, 1, bytes(30)), kind=kind, code=code)
     assert read(flow, octets).cause is cause
     assert trace_scapy.parse(flow.family, octets).cause is cause
 
 
 def test_other_messages_are_refused() -> None:
     echo = bytes([0, 0, 0, 0, 0, 1, 0, 1]) + bytes(56)
-    tcp = bytearray(trace_scapy.build(V4, 1, bytes(30), False))
+    tcp = bytearray(probe_of(V4, 1, bytes(30)))
     tcp[9] = 6
     for octets in (b"", echo, message(V4, bytes(tcp)), message(V4, b"")):
         with pytest.raises(WireError):
@@ -121,15 +145,20 @@ def test_other_messages_are_refused() -> None:
 def test_record_route_as_scapy_and_we_write_it() -> None:
     """Three of nine places filled, the way routers fill them."""
     layers: Any = trace_scapy._layers()
-    probe = trace_scapy.build(V4, 3, bytes(30), True)
+    probe = probe_of(V4, 3, bytes(30), True)
     assert probe[20:60] == icmp.RECORD_ROUTE
     passed = layers.inet.IP(probe)
     option = passed.options[0]
     option.routers = ["10.0.1.1", "10.0.2.1", "10.0.3.1", *option.routers[3:]]
     option.pointer = 16
-    octets = message(V4, bytes(passed))
-    assert icmp.parse_v4(octets).quote.recorded == ("10.0.1.1", "10.0.2.1", "10.0.3.1")
-    assert trace_scapy.parse(V4.family, octets) == icmp.parse_v4(octets)
+    told = icmp.recorded(bytes(passed)[20:60])
+    assert told == ("10.0.1.1", "10.0.2.1", "10.0.3.1")
+    assert icmp.recorded(bytes([1, 1]) + bytes(passed)[20:60]) == told
+    assert icmp.recorded(b"") == icmp.recorded(bytes(passed)[20:40]) == ()
+    answer = trace_probe.reply(trace_probe.encode(3, trace_probe.ROOM), told)
+    assert trace_probe.recorded_of_reply(answer) == told
+    assert trace_probe.number_of_reply(answer) == 3
+    assert trace_probe.recorded_of_reply(trace_probe.reply(trace_probe.encode(3), told)) == ()  # no room
 
 
 @settings(max_examples=200)
@@ -149,9 +178,10 @@ def test_any_bytes(data: bytes, kind: int) -> None:
 def test_any_options_and_extensions(octets: bytes, length: int) -> None:
     ihl = 5 + len(octets) // 4
     options = octets[: 4 * (ihl - 5)]
-    probe = trace_scapy.build(V4, 1, bytes(30), False)
+    probe = probe_of(V4, 1, bytes(30))
     quote = bytes([0x40 | ihl]) + probe[1:20] + options + probe[20:]
     assert icmp.parse_v4(message(V4, quote)).quote.destination == "10.9.0.1"
+    icmp.recorded(octets)
     assert icmp.labels(message(V4, quote.ljust(128, b"\0") + b"\x20\0\0\0" + octets, length=128), length) is not None
 
 
@@ -173,7 +203,12 @@ def test_a_probe_and_its_answer() -> None:
 
 @given(st.binary(max_size=64))
 def test_any_datagram(data: bytes) -> None:
-    for read_one in (trace_probe.number_of_quote, trace_probe.number_of_reply, trace_probe.reply):
+    for read_one in (
+        trace_probe.number_of_quote,
+        trace_probe.number_of_reply,
+        trace_probe.recorded_of_reply,
+        trace_probe.reply,
+    ):
         with contextlib.suppress(WireError):
             read_one(data)
 
@@ -181,7 +216,7 @@ def test_any_datagram(data: bytes) -> None:
 @pytest.mark.parametrize("flow", [V4, V6])
 @pytest.mark.parametrize("tos", [0, 1, 0xB8, 0xBB, 0xFF])
 def test_the_quoted_octet_of_dscp_and_ecn(flow: Flow, tos: int) -> None:
-    probe = trace_scapy.build(replace(flow, tos=tos), 1, bytes(40), False)
+    probe = probe_of(replace(flow, tos=tos), 1, bytes(40))
     octets = message(flow, probe)
     assert read(flow, octets).quote.tos == trace_scapy.parse(flow.family, octets).quote.tos == tos
 
