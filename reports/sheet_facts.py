@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from linkqual.model import Direction, Qualification
-from linkqual.reports import bursts, ladder, paths, services, why
+from linkqual.reports import bursts, demarcation, ladder, paths, services, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,21 @@ def facts(q: Qualification) -> Iterator[Fact]:
         yield Fact("burst_spread", "cv", way, *burst.variation, "ratio", burst.result.completed)
     yield from _services(q)
     yield from _paths(q)
+    yield from _parts(q)
+
+
+def _parts(q: Qualification) -> Iterator[Fact]:
+    """The three places in words; faults with the segments and suppliers they may lie in."""
+    for row in demarcation.rows(q):
+        for place in row.lines:
+            seen = "; ".join(f"{looked}: {showed}" for looked, showed in place.evidence)
+            said = place.said if place.state == "unknown" else f"{place.state}: {place.said}"
+            yield Fact("place", row.title, place.direction, because=f"{said} ({seen})" if seen else said)
+    for card in demarcation.cards(q):
+        one = card.row
+        seen = "; ".join(f"{looked}: {showed}" for looked, showed in one.evidence)
+        said = f"{one.sentence} ({one.confidence} confidence; {seen})"
+        yield Fact("demarcation", one.fault, one.direction, because=said, decide=one.settle)
 
 
 def _paths(q: Qualification) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
-from linkqual.reports import accounts, brief, markings, timekeeping, wording
+from linkqual.reports import accounts, brief, demarcation, markings, timekeeping, wording
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.units import format_count, format_duration
@@ -63,7 +63,7 @@ def render(
     blocks = [
         *(_head(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)], _accounts(q, style)),
         *(_markings(q, style), _headed(brief.loads(q), style), _sentences(q, style)),
-        *(_headed(brief.causes(q), style), _notes(q, style), _banner(q, style)),
+        *(_headed(brief.causes(q), style), _headed(demarcation.brief(q), style), _notes(q, style), _banner(q, style)),
     ]
     if report:
         blocks.append([f"report   {style.text(report)}"])
