@@ -79,6 +79,12 @@ PROBES: dict[str, Probe] = {
             "an agent, consent",
         ),
         Probe(
+            "gentle",
+            "linkqual.probes.gentle",
+            "where a queue begins, each direction, by a load a little above the rate and one probe a second to each hop",
+            "an agent",
+        ),
+        Probe(
             "bursts",
             "linkqual.probes.bursts",
             "completion of training bursts, both directions at once",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Plan, Step
-from linkqual.plan import bursts, flows, members, narrow, search, services, throughput, trains
+from linkqual.plan import bursts, flows, gentle, members, narrow, search, services, throughput, trains
 from linkqual.units import NS_PER_S, format_rate, format_ratio, format_size, parse_ratio
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ LOADS = (
     "trains",
     "flows",
     "narrow",
+    "gentle",
     "bursts",
     "services",
     "search",
@@ -252,6 +253,7 @@ _SHORTEN: dict[str, Callable[[Step, int], Step]] = {
     "trains": trains.shorten,
     "flows": flows.shorten,
     "narrow": narrow.shorten,
+    "gentle": gentle.shorten,
     "members": members.shorten,
     "bursts": bursts.shorten,
     "stamp": _shorter_stream,

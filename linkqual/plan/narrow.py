@@ -25,10 +25,14 @@ TWICE = 2.0  # the contract: what is faster needs no explanation
 def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list[str]]:
     """A step in each direction, with consent."""
     if not builder.options.expiring_load:
-        why = "narrow is left out: it sends load that expires on routers, and nobody has allowed that (--allow-expiring-load)"
+        why = (
+            "narrow is left out: it sends load that expires on routers, and nobody has allowed that (--allow-expiring-load); "
+            "--only gentle finds where a queue begins without it"
+        )
         if "narrow" in builder.options.only:
             raise UsageError(
-                "the search for the narrowest hop sends load that expires on routers", "give --allow-expiring-load"
+                "the search for the narrowest hop sends load that expires on routers",
+                "give --allow-expiring-load, or take --only gentle, which sends none and finds where a queue begins",
             )
         return [], [why]
     steps = [_step(builder, settings, way) for way in (Direction.FORWARD, Direction.REVERSE)]

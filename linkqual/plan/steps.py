@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Link, Objective, Step, family_size
-from linkqual.plan import bursts, flows, members, mtu, narrow, search, services, throughput, trains
+from linkqual.plan import bursts, flows, gentle, members, mtu, narrow, search, services, throughput, trains
 from linkqual.plan import sizes as sizing
 from linkqual.plan.needs import needs, span_ns, why_packets
 from linkqual.plan.sizes import Sizes
@@ -60,6 +60,7 @@ class Builder:
             "trains": partial(trains.build, self),
             "flows": partial(flows.build, self),
             "narrow": partial(narrow.build, self),
+            "gentle": partial(gentle.build, self),
             "bursts": partial(bursts.build, self),
             "services": partial(services.build, self),
             "search": partial(search.build, self),

@@ -20,6 +20,7 @@ CLEAN, LATE, MOST = 0.25, 0.5, 1.5  # of what the end is late: at most, at least
 ALIKE = (0.75, 1.33)  # of what the end is late: one queue, seen at two hops at different times
 ORDERED = 0.9  # of all pairs of an idle and a loaded round trip
 FEW_IDLE, FEW_LOADED = 2, 6
+LEAST_LATE = 3  # answers of the end: fewer show no queue
 OUTLIER_IN = 12  # round trips: one that a router was busy for
 CONFIRMED = (0.5, 2.0)  # of what the end is late, as packets stamped at both ends saw it in this direction
 QUIET_LOSS, LOSS_RISE, LEAST_GAIN = 0.02, 0.10, 3.0  # before the place; above that behind it; of the log likelihood
@@ -68,6 +69,11 @@ def _queue(
         return _with(blank, because="no hop answered both on the idle line and under load")
     end = readings[-1]
     whole_ns = end.most_ns
+    if len(end.hop.loaded_ns) < LEAST_LATE:
+        n = len(end.hop.loaded_ns)
+        return _with(
+            blank, because=f"{n} of {end.hop.loaded_sent} answers of {_name(end)} under load: no queue shows in so few"
+        )
     if end.late_ns < LEAST_NS:
         late = [one for one in readings[:-1] if one.late_ns >= LEAST_NS and one.ordered >= ORDERED]
         said = f"under load {_name(end)} answers {_later(end.late_ns)}: no queue that persists to the end"
