@@ -19,7 +19,7 @@ class Metric:
 
     name: str
     title: str  # as people read it in a table
-    unit: str  # "ns", "bit/s", "ratio"; "marking": values that change
+    unit: str  # "ns", "bit/s", "ratio"; "marking": values that change; "links": of a path
     probe: str
     directions: tuple[Direction, ...]
     relation: Relation
@@ -294,6 +294,30 @@ METRICS: dict[str, Metric] = {
             ("size",),
             "by how much longer packets, up to the line's MTU, vanish without an ICMP message that reaches the sender",
             "RFC 2923",
+        ),
+        Metric(
+            "path_symmetry",
+            "routes of both directions",
+            "links",
+            "path",
+            (ROUND_TRIP,),
+            Relation.AT_MOST,
+            False,
+            ("own",),
+            "links of one flow that one direction alone takes, by traces from both ends",
+            "RFC 7680, RFC 791",
+        ),
+        Metric(
+            "delay_symmetry",
+            "delay difference",
+            "ns",
+            "stamp",
+            (ROUND_TRIP,),
+            Relation.AT_MOST,
+            False,
+            ("difference",),
+            "smallest one-way delay forward less the smallest one reverse, known to twice the bound of the clocks' offset",
+            "RFC 7679",
         ),
         Metric(
             "marking",

@@ -1,6 +1,6 @@
 """Judges a stored run again: counts its packets anew against the limits of a profile, then applies the rules. Floor 5.
 
-Only the run folder is read. Where the packets of a step were not kept, its stored distributions serve (their bucket
+Two stored traces are compared anew. Only the run folder is read. Where the packets of a step were not kept, its stored distributions serve (their bucket
 error of less than 0.1 % then holds for shares over a new limit).
 """
 
@@ -14,6 +14,7 @@ from linkqual.metrics import METRICS
 from linkqual.model import Note
 from linkqual.recount import recounted
 from linkqual.runner import judged
+from linkqual.session import compared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ def rejudge(folder: Path, stored: Qualification, profile: Profile, link: Link) -
     """The stored document with the verdict of `profile` on `link`; what was sent stays as it was."""
     objectives = _objectives(stored, profile, link)
     plan = replace(stored.plan, profile=profile.name, objectives=objectives, link=link)
-    measurements = tuple(recounted(folder, taken, objectives) for taken in stored.measurements)
+    measurements = tuple(compared.filled(recounted(folder, taken, objectives)) for taken in stored.measurements)
     done = judged(replace(stored, profile=profile, plan=plan, measurements=measurements))
     pairs = zip(stored.measurements, measurements, strict=True)
     by_hearsay = ", ".join(taken.step.key for taken, counted in pairs if taken.stamp and counted is taken)

@@ -54,9 +54,21 @@ SHORT_TITLES = {
     "member_loss": "path loss",
     "path_mtu": "MTU",
     "mtu_black_hole": "black hole",
+    "path_symmetry": "routes",
+    "delay_symmetry": "delay difference",
 }
 # of a metric that has only this one, its name says it
-STATISTICS = {"ratio": "", "size": "", "factor": "", "cv": "", "mean": "mean", "min": "minimum", "max": "maximum"}
+STATISTICS = {
+    "ratio": "",
+    "size": "",
+    "factor": "",
+    "cv": "",
+    "own": "",
+    "difference": "",
+    "mean": "mean",
+    "min": "minimum",
+    "max": "maximum",
+}
 
 
 def unit_of(objective: Objective) -> str:
@@ -78,7 +90,7 @@ def limit_words(objective: Objective) -> str:
     """ "≤ 12 ms"; "not given" when it depends on a fact of the line nobody gave."""
     if objective.limit is None:
         return "not given"
-    if unit_of(objective) == "marking":
+    if unit_of(objective) in ("marking", "links"):
         return objective.limit_text
     sign = "≤" if objective.relation is Relation.AT_MOST else "≥"
     return f"{sign} {format_value(objective.limit, unit_of(objective))}"

@@ -113,7 +113,7 @@ def _asked(plan: Plan) -> list[Objective]:
 
 def _label(objective: Objective) -> str:
     metric = METRICS[objective.metric]
-    statistic = "" if objective.statistic == "ratio" else f" {objective.statistic}"
+    statistic = "" if objective.statistic in ("ratio", "own", "difference") else f" {objective.statistic}"
     direction = "" if len(metric.directions) == 1 else f", {objective.direction}"
     return f"{metric.title}{statistic}{direction}"
 
@@ -121,7 +121,7 @@ def _label(objective: Objective) -> str:
 def _limit(objective: Objective) -> str:
     if objective.limit is None:
         return "not judged" if objective.limit_text in {"", "none"} else f"not judged: {objective.limit_text}"
-    if METRICS[objective.metric].unit == "marking":
+    if METRICS[objective.metric].unit in ("marking", "links"):
         return objective.limit_text
     return f"{objective.relation} {format_value(objective.limit, METRICS[objective.metric].unit)}"
 

@@ -7,6 +7,7 @@
     agreed · agreed or 1e-3                   what is agreed of each service (`profile.agreed`), else the value
     1.2 x ideal                               of a burst: what the contract lets it take (below)
     keep all · keep EF, AF41                  markings that must arrive as they were sent
+    symmetric                                 both directions take the same routers and links
     mtu · mtu or 1500 B                       the IP packets the line was sold to carry
     none                                      measured and shown, never judged
 
@@ -38,6 +39,7 @@ from linkqual.units import (
 
 NONE = "none"
 IDEAL = "ideal"
+SYMMETRIC = "symmetric"
 LEAST_RATIO = 1e-12  # three million million good packets prove it
 ASSUMED_MTU = 1500  # where the line's MTU is not given
 _FACTS = {
@@ -68,6 +70,7 @@ ALLOWED = {
     "times": "how many times as much, such as 1.25, or none",
     "B": "a size such as 1500 B, 0 B (nothing may be missing), 'mtu', 'mtu or 1500 B', or none",
     "marking": "keep all, keep EF, AF41 (or ECT(0), CE), or none",
+    "links": "symmetric, or none",
 }
 
 
@@ -82,12 +85,16 @@ class Limit:
 
 
 def parse(text: str, unit: str) -> Limit:
-    """A limit of a metric in `unit` ("ns", "bit/s", "ratio", "marking"); InputError says what is wrong and what is allowed."""
+    """A limit of a metric in `unit` ("ns", "bit/s", "ratio", "marking", "links"); InputError says what is wrong and what is allowed."""
     words = " ".join(text.split())
     if words == NONE:
         return Limit(NONE)
     if unit == "marking":
         wanted(words)
+        return Limit(words, value=0)
+    if unit == "links":
+        if words != SYMMETRIC:
+            raise InputError(f"{words!r}: routes are the same or they are not", ALLOWED[unit])
         return Limit(words, value=0)
     first, _, fallback = words.partition(" or ")
     term = _TERM.match(first)

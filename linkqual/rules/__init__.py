@@ -23,6 +23,7 @@ from linkqual.rules import (
     notes,
     packets,
     places,
+    route_symmetry,
     search,
     seconds,
     services,
@@ -100,10 +101,20 @@ def _symmetry(objective: Objective, plan: Plan, measurements: Sequence[Measureme
     return asymmetry.finding(objective, plan.link, measurements, family)
 
 
+def _routes(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], _family: int) -> Finding | None:
+    return route_symmetry.routes_finding(objective, measurements)
+
+
+def _delays(objective: Objective, plan: Plan, measurements: Sequence[Measurement], _family: int) -> Finding | None:
+    return route_symmetry.delays_finding(objective, plan.link, measurements)
+
+
 _Judge = Callable[[Objective, Plan, Sequence[Measurement], int], Finding | None]  # None: nothing was measured of it
 _JUDGES: dict[str, _Judge] = {  # by metric, else by the probe that measures it
     **dict.fromkeys(loaded.METRICS, _under_load),
     "rate_symmetry": _symmetry,
+    route_symmetry.ROUTES: _routes,
+    route_symmetry.DELAYS: _delays,
     "throughput": _throughput,
     "marking": _marking,
     "mtu": mtu.finding,

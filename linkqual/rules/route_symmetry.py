@@ -48,9 +48,7 @@ def _own(share: float, links: int) -> int:
     return links - 2 * round(share * links / (1 + share))
 
 
-def routes_finding(
-    objective: Objective, _link: Link, measurements: Sequence[Measurement], _family: int
-) -> Finding | None:
+def routes_finding(objective: Objective, measurements: Sequence[Measurement]) -> Finding | None:
     """PASS only where all routers and links are proven to be the same; None without traces."""
     taken = next((one for one in measurements if one.path is not None), None)
     if taken is None or taken.path is None:
@@ -68,9 +66,7 @@ def routes_finding(
     return Finding(objective, outcome, f"both ways: {because}", made, settle, rule, key)
 
 
-def delays_finding(
-    objective: Objective, link: Link, measurements: Sequence[Measurement], _family: int
-) -> Finding | None:
+def delays_finding(objective: Objective, link: Link, measurements: Sequence[Measurement]) -> Finding | None:
     """The difference of the smallest one-way delays, as far as the clocks' bound lets it be known; None without delays."""
     streams = [one for one in measurements if one.stamp is not None and one.stamp.summary.round_trip_delay.n]
     taken = max(streams, key=lambda one: one.stamp.summary.sent if one.stamp else 0, default=None)

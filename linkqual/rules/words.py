@@ -34,7 +34,7 @@ def name(objective: Objective) -> str:
     direction = "" if objective.direction is Direction.ROUND_TRIP else f"{objective.direction} "
     if objective.direction is Direction.ROUND_TRIP and not metric.title.startswith("round trip"):
         direction = "round-trip "
-    statistic = "" if objective.statistic in ("ratio", "size") else f" {objective.statistic}"
+    statistic = "" if objective.statistic in ("ratio", "size", "own", "difference") else f" {objective.statistic}"
     return f"{direction}{metric.title}{statistic}"
 
 
