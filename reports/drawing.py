@@ -106,5 +106,14 @@ def _inline(svg: str, name: str, kind: str, alternative: str) -> Markup:
     box = re.search(r'viewBox="[^"]*"', head)
     size = f"{box[0]} " if box else ""
     # What is in `body` was written by the drawing library from numbers and our own words; it escapes text itself.
-    head = f'<svg class="{kind}" {size}role="img" aria-label="{escape(alternative)}" font-family="{_FONT}">'
-    return Markup(head + body)  # noqa: S704
+    return Markup(_head(kind, size, alternative) + body)  # noqa: S704
+
+
+def inline(body: Markup, width: float, height: float, kind: str, alternative: str) -> Markup:
+    """A picture drawn by hand as one inline SVG; `kind` "wide" or "narrow": the page it is for."""
+    head = _head(kind, f'viewBox="0 0 {width:g} {height:g}" ', alternative)
+    return Markup(head) + body + Markup("</svg>")  # noqa: S704  # its own words are escaped
+
+
+def _head(kind: str, size: str, alternative: str) -> str:
+    return f'<svg class="{kind}" {size}role="img" aria-label="{escape(alternative)}" font-family="{_FONT}">'

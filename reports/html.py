@@ -62,6 +62,7 @@ def _environment() -> Environment:
         "arrow": wording.ARROWS.__getitem__,
         "readable": wording.readable_name,
         "prose": _prose,
+        "foldable": lambda text: Markup(str(escape(inert(text))).replace(":", ":<wbr>")),  # noqa: S704
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
     environment.globals |= {

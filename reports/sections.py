@@ -23,6 +23,10 @@ from linkqual.reports import (
     demarcation,
     ladder,
     markings,
+    path_picture,
+    path_table,
+    path_view,
+    path_words,
     paths,
     services,
     surroundings,
@@ -31,7 +35,7 @@ from linkqual.reports import (
     wording,
 )
 from linkqual.reports.marks import Picture
-from linkqual.reports.tables import ONE_WAY, delays, grouped, hops
+from linkqual.reports.tables import ONE_WAY, delays, grouped
 from linkqual.reports.truth import truth
 from linkqual.stats import tally
 from linkqual.stats.histogram import quantile
@@ -65,8 +69,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "why": why.section(q),
         "bursts": bursts.section(q),
         "services": services.section(q),
-        "path": next((m.path for m in q.measurements if m.path), None),
-        "hops": hops(next((m.path for m in q.measurements if m.path), None)),
+        "path": path(q),
         "paths": paths.section(q),
         "demarcation": demarcation.section(q),
         "marking": markings.result_of(q),
@@ -111,7 +114,7 @@ def contents(shown: dict[str, Any]) -> list[tuple[str, str]]:
         ("bursts", "Bursts", shown["bursts"]["rows"]),
         ("services", "Services", shown["services"]["tables"]),
         ("search", "Search", shown["services"]["search"]),
-        ("path", "Path", asked["path"]),
+        ("path", "Path", asked["path"] or shown["path"]["view"]),
         ("mtu", "Packet size", shown["paths"]["sizes"]),
         ("members", "Single paths", shown["paths"]["flows"]),
         ("demarcation", "Whose part", shown["demarcation"]["shown"]),
@@ -188,6 +191,23 @@ def loss(stamp: StampResult) -> dict[str, Any]:
         "events": max(len(events), sum(tally.events(summary.loss[way]) for way in ONE_WAY if way in summary.loss)),
         "kept": len(events),
         "start_ns": start,
+    }
+
+
+# ---- path
+
+
+def path(q: Qualification) -> dict[str, Any]:
+    """The picture, the same as a table, and in sentences; `view` None: nothing is known of the way."""
+    view = path_view.view(q)
+    if view is None:
+        return {"view": None}
+    return {
+        "view": view,
+        "sentences": path_words.course(q),
+        "picture": path_picture.picture(view),
+        "legend": path_picture.keys(view),
+        "sides": path_table.sides(view),
     }
 
 

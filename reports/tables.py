@@ -1,4 +1,4 @@
-"""Rows of the page's tables, taken from the document: delays, hops side by side."""
+"""Rows of the page's tables, taken from the document: delays, red lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from linkqual.metrics import METRICS
-from linkqual.model import Conditions, Direction, Hop, Objective, PathResult, StampResult, Trace
+from linkqual.model import Conditions, Direction, Objective, StampResult
 from linkqual.reports import series, timekeeping, wording
 from linkqual.rules import clocks
 from linkqual.stats.histogram import mean, quantile
@@ -66,51 +66,6 @@ def _delay_row(title: str, definition: str, histogram: Any) -> DelayRow:
     )
     values = (histogram.minimum, mean(histogram), *picked, histogram.maximum)
     return DelayRow(title, definition, values, histogram.n)
-
-
-# ---- path
-
-
-@dataclass(frozen=True, slots=True)
-class HopRow:
-    """Forward and reverse hop of the same place on the line, client side first."""
-
-    forward: Hop | None
-    reverse: Hop | None
-
-    @property
-    def differs(self) -> bool:
-        """One of the two directions does not come through here."""
-        return self.forward is None or self.reverse is None
-
-    @property
-    def mark(self) -> str:
-        """What the pair says, in words."""
-        if self.forward is None:
-            return "only on the way back"
-        if self.reverse is None:
-            return "only on the way there"
-        if self.forward.address is None or self.reverse.address is None:
-            return "silent"
-        return "paired"
-
-
-def hops(path: PathResult | None) -> list[HopRow]:
-    """Rows aligned by the pairs of the comparison; without pairs, by position from the client's side."""
-    if path is None:
-        return []
-    there = {hop.ttl: hop for hop in path.forward.hops}
-    back = {hop.ttl: hop for hop in path.reverse.hops}
-    pairs = path.pairs or _by_place(path.forward, path.reverse)
-    rows = [HopRow(there.get(a) if a is not None else None, back.get(b) if b is not None else None) for a, b in pairs]
-    return [row for row in rows if row.forward or row.reverse]
-
-
-def _by_place(forward: Trace, reverse: Trace) -> tuple[tuple[int | None, int | None], ...]:
-    a = [hop.ttl for hop in forward.hops]
-    b = [hop.ttl for hop in reversed(reverse.hops)]
-    length = max(len(a), len(b))
-    return tuple((a[at] if at < len(a) else None, b[at] if at < len(b) else None) for at in range(length))
 
 
 # ---- profile

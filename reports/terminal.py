@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from linkqual.model import Direction, Finding, Outcome, Qualification
-from linkqual.reports import accounts, brief, demarcation, markings, timekeeping, wording
+from linkqual.reports import (
+    accounts,
+    brief,
+    demarcation,
+    markings,
+    path_text,
+    path_view,
+    path_words,
+    timekeeping,
+    wording,
+)
 from linkqual.reports.cells import pad, widths, wrap
 from linkqual.reports.inert import inert, plain
 from linkqual.units import format_count, format_duration
@@ -61,8 +71,9 @@ def render(
     """
     style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
     blocks = [
-        *(_head(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)], _accounts(q, style)),
-        *(_markings(q, style), _headed(brief.loads(q), style), _sentences(q, style)),
+        *(_head(q, style), _path(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)]),
+        _accounts(q, style),
+        *(_markings(q, style), _headed(_loads(q), style), _sentences(q, style)),
         *(_headed(brief.causes(q), style), _headed(demarcation.brief(q), style), _notes(q, style), _banner(q, style)),
     ]
     if report:
@@ -92,6 +103,19 @@ def _head(q: Qualification, style: _Style) -> list[str]:
     if reality:
         lines += [style.paint(line, "1;36") for line in wrap(style.text(reality), style.width)]
     return lines
+
+
+# ---- the path
+
+
+def _path(q: Qualification, style: _Style) -> list[str]:
+    """Drawn where the run was about nothing else, then in sentences."""
+    if not path_words.about_path(q):
+        return []
+    view = path_view.view(q)
+    drawn = path_text.lines(view, style.width, unicode=style.unicode) if view is not None else []
+    said = _headed(path_words.sentences(q), style)
+    return [*drawn, *([""] if drawn and said else []), *said]
 
 
 # ---- the table
@@ -187,6 +211,11 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
 
 
 # ---- beside the table
+
+
+def _loads(q: Qualification) -> list[tuple[str, str]]:
+    """What was found beside the red lines; the path in a line or two, where it was not drawn above."""
+    return [*([] if path_words.about_path(q) else path_words.course(q)), *brief.loads(q)]
 
 
 def _floors(q: Qualification, style: _Style) -> list[str]:
@@ -293,6 +322,7 @@ def _notes(q: Qualification, style: _Style) -> list[str]:
         texts.append(f"{trouble.head}: {trouble.fault.message}{hint}")
     notes = q.verdict.notes if q.verdict else ()
     told = {finding.because for finding in wording.findings_of(q)}  # above, also of advisory red lines
+    told |= {said for _, said in (path_words.sentences(q) if path_words.about_path(q) else path_words.course(q))}
     texts += [
         note.sentence
         for note in notes

@@ -10,7 +10,7 @@ import traceback
 import typer
 
 from linkqual import __version__
-from linkqual.cli import agent, doctor, import_, judge, lab, measure, plan, probes, profiles, report, test
+from linkqual.cli import agent, doctor, import_, judge, lab, measure, path, plan, probes, profiles, report, test
 from linkqual.cli.signals import Interrupted, raise_on_signals
 from linkqual.errors import ExitCode, LinkqualError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     help="Qualify a dedicated line for AI training or inference: real packets, both directions, a verdict with its proof.\n\n"
     "\b\n"
     "linkqual test --profile training       the embedded virtual line, to see how it works\n"
+    "linkqual path                          its path alone, drawn\n"
     "linkqual agent                         at the far end; prints the pairing line to paste\n"
     "linkqual test 'linkqual://...' --profile training --cir 10G --rtt-budget 12ms\n\n"
     "\b\n"
@@ -47,7 +48,7 @@ def _root(
     pass
 
 
-for verb in (test, plan, measure, judge, report, import_, agent, doctor, profiles, probes):
+for verb in (test, path, plan, measure, judge, report, import_, agent, doctor, profiles, probes):
     app.command(name=verb.__name__.rsplit(".", 1)[-1].rstrip("_"), help=verb.__doc__)(verb.run)
 app.add_typer(lab.app, name="lab")
 

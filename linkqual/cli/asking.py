@@ -1,4 +1,4 @@
-"""The one command line that `test`, `measure` and `plan` have in common, declared once."""
+"""The one command line that `test`, `path`, `measure` and `plan` have in common, declared once."""
 
 from __future__ import annotations
 
@@ -48,9 +48,15 @@ _MEASURING: dict[str, tuple[Any, Any]] = {
 }
 
 
-def asks(*, measuring: bool) -> Callable[[Callable[[Asked], int]], Callable[..., None]]:
-    """Give a verb the shared options, gathered into one `Asked`; what it returns becomes the exit code."""
-    wanted = _SHARED | (_MEASURING if measuring else {})
+def asks(
+    *, measuring: bool, profile: str = "training", without: tuple[str, ...] = ()
+) -> Callable[[Callable[[Asked], int]], Callable[..., None]]:
+    """Give a verb the shared options, gathered into one `Asked`; what it returns becomes the exit code.
+
+    `profile`: the one it has by default; `without`: options that mean nothing to it, left as `Asked` has them.
+    """
+    wanted = _SHARED | (_MEASURING if measuring else {}) | {"profile": (options.ProfileName, profile)}
+    wanted = {key: kind for key, kind in wanted.items() if key not in without}
 
     def decorate(verb: Callable[[Asked], int]) -> Callable[..., None]:
         @functools.wraps(verb)

@@ -16,7 +16,7 @@ from linkqual.cli import app, main, say_error
 from linkqual.errors import ExitCode, PeerError
 
 HEAVY = ("numpy", "pandas", "scapy", "scipy", "pydantic", "jinja2", "altair", "pyarrow", "ruamel", "cryptography")
-VERBS = ("test", "plan", "measure", "judge", "report", "import", "agent", "lab", "doctor", "profiles", "probes")
+VERBS = ("test", "path", "plan", "measure", "judge", "report", "import", "agent", "lab", "doctor", "profiles", "probes")
 LAB_VERBS = ("lines", "up", "list", "exec", "down", "simulate")
 
 

@@ -167,7 +167,7 @@ def path(symmetric: bool = True, v6: bool = False) -> m.Measurement:
         hop(4, a("6"), 10.4),
         hop(5, a("2"), 11.0, reached=True),
     )
-    pairs: tuple[tuple[int | None, int | None], ...] = ((1, 5), (2, 4), (3, 3), (4, 2), (5, 1))
+    pairs: tuple[tuple[int | None, int | None], ...] = ((1, 4), (2, 3), (3, 2), (4, 1))
     because = "5 hops each way; hop addresses pair up by /30, one hop silent in both directions."
     if not symmetric:
         back = (
@@ -179,11 +179,11 @@ def path(symmetric: bool = True, v6: bool = False) -> m.Measurement:
             hop(6, a("6"), 16.4),
             hop(7, a("2"), 17.0, reached=True),
         )
-        pairs = ((1, 7), (2, 6), (3, None), (4, None), (None, 5), (None, 4), (None, 3), (None, 2), (5, 1))
+        pairs = ((1, 6), (2, None), (3, None), (None, 5), (None, 4), (None, 3), (None, 2), (4, 1))
         because = "the return path has 7 hops against 5 and shares no router between TTL 2 and the far end."
     result = m.PathResult(
-        m.Trace(a("0"), a("21"), 41_000, 862, forward),
-        m.Trace(a("21"), a("0"), 862, 41_000, back),
+        m.Trace(a("2"), a("21"), 41_000, 862, forward),
+        m.Trace(a("21"), a("2"), 862, 41_000, back),
         "symmetric" if symmetric else "asymmetric",
         because,
         pairs,

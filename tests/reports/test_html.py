@@ -158,8 +158,8 @@ def test_every_figure_has_words_for_those_who_cannot_see_it(name: str) -> None:
 
 
 def test_a_full_run_shows_every_chart_and_a_lossy_one_its_losses() -> None:
-    assert len(page("clean").named("figure")) == 7
-    assert len(page("lossy").named("figure")) == 9
+    assert len(page("clean").named("figure")) == 8
+    assert len(page("lossy").named("figure")) == 10
     label = next(p["aria-label"] for p in page("lossy").named("svg") if "Loss reverse" in (p["aria-label"] or ""))
     assert label == "Loss reverse over time: 39 events, 633 packets, the largest event 412 packets."
 

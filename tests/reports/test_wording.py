@@ -17,10 +17,9 @@ from linkqual.model import Conditions, Direction, Estimate, Fault, Objective, Re
 from linkqual.reports import series, sheet, surroundings, terminal, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
-from linkqual.reports.tables import HopRow, hops
 from linkqual.reports.truth import truth
 
-from .measured import CONDITIONS, hop, path
+from .measured import CONDITIONS
 from .samples import SAMPLES
 from .traffic import histogram
 
@@ -123,21 +122,6 @@ def test_axes_keep_their_numbers_short() -> None:
     assert series.time_axis(200e9).unit == "min"
     assert series.rate_axis([940e6]).unit == "Mbit/s"
     assert series.rate_axis([]).unit == "bit/s"
-
-
-def test_hops_follow_the_pairs_and_without_pairs_their_place() -> None:
-    result = path(symmetric=False).path
-    assert result is not None
-    rows = hops(result)
-    assert [row.differs for row in rows] == [False, False, True, True, True, True, True, True, False]
-    assert rows[0].forward is not None
-    assert rows[0].forward.ttl == 1
-    assert rows[0].reverse is not None
-    assert rows[0].reverse.ttl == 7
-    plain_rows = hops(replace(result, pairs=()))
-    assert len(plain_rows) == 7
-    assert HopRow(hop(1, None), hop(2, "192.0.2.1")).mark == "silent"
-    assert hops(None) == []
 
 
 def test_counters_of_a_line_stand_side_by_side_and_zeros_are_left_out() -> None:

@@ -1,0 +1,65 @@
+"""What the path comes to, in sentences: for the terminal and above the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from linkqual.model import Direction, PathResult, Qualification
+from linkqual.reports import path_marks, paths
+from linkqual.reports.wording import ARROWS
+from linkqual.rules import members, narrow
+from linkqual.units import format_count
+
+PROBES = frozenset({"path", "mtu", "members", "narrow", "gentle"})
+Lines = list[tuple[str, str]]
+
+
+def about_path(q: Qualification) -> bool:
+    """Whether this run looked at the path and at nothing else: the terminal then draws it."""
+    probes = {step.probe for step in q.plan.steps} | {m.step.probe for m in q.measurements}
+    return bool(probes) and probes <= PROBES
+
+
+def course(q: Qualification) -> Lines:
+    """(head, text): whether both directions are one way, and the narrowest hop of each."""
+    path = next((m.path for m in q.measurements if m.path), None)
+    said = [("path", _compared(path))] if path is not None else []
+    for way in (Direction.FORWARD, Direction.REVERSE):
+        found = path_marks.narrow_of(q.measurements, way)
+        trace = (path.forward if way is Direction.FORWARD else path.reverse).hops if path is not None else ()
+        said += [("narrowest", narrow.sentence(found, trace))] if found is not None else []
+    return said
+
+
+def _compared(path: PathResult) -> str:
+    """The word, why, and what would settle it."""
+    if path.compared is None:
+        return f"{path.symmetry}: {path.because}"
+    settle = f"; to settle it: {path.compared.settle}" if path.compared.settle else ""
+    return f"{path.compared.word}: {path.because}{settle}"
+
+
+def sentences(q: Qualification) -> Lines:
+    """The same with the length of packets, single paths and where a load queues."""
+    return [*course(q), *_sizes(q), *_members(q)]
+
+
+def _sizes(q: Qualification) -> Iterator[tuple[str, str]]:
+    said = []
+    for size in paths.sizes(q):
+        passes = f"{format_count(size.way.passes)} B" if size.way.passes is not None else "not known"
+        where = f", {size.where}" if size.where else ""
+        said.append(f"{ARROWS[size.way.direction]} {passes} ({size.words}{where})")
+    if said:
+        yield "MTU", "; ".join(said)
+
+
+def _members(q: Qualification) -> Iterator[tuple[str, str]]:
+    alike: dict[int, list[str]] = {}  # directions by the number of flows
+    for one in paths.flows(q):
+        if not one.groups:
+            alike.setdefault(len(one.result.flows), []).append(ARROWS[one.result.direction])
+    for flows, ways in alike.items():
+        yield "members", f"{' and '.join(ways)} none of {flows} flows fares worse than the others"
+    for note in members.notes(q.measurements):
+        yield "members", note.sentence

@@ -1,0 +1,330 @@
+"""The path as a picture, as a table and in letters: everything that was seen is there, nothing covers anything, nothing is invented."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from rich.cells import cell_len
+
+from linkqual import model as m
+from linkqual.reports import html, path_marks, path_picture, path_table, path_text, path_view, path_words, terminal
+from linkqual.reports.drawing import NARROW, WIDE
+from linkqual.reports.path_picture import CELL, SIZE, Text, draw, fold
+from linkqual.reports.path_view import View
+
+from .measured import FORWARD, REVERSE, path
+from .samples import SAMPLES
+from .ways import WAYS, long_v6, narrow, narrowed, of, routers, seen, taken, unlike, untraced
+
+MBIT = 1e6
+every = pytest.mark.parametrize("name", WAYS)
+
+
+@cache
+def view(name: str) -> View:
+    found = path_view.view(WAYS[name]())
+    assert found is not None
+    return found
+
+
+def shown(q: m.Qualification) -> View:
+    found = path_view.view(q)
+    assert found is not None
+    return found
+
+
+def covered(texts: tuple[Text, ...]) -> list[tuple[str, str]]:
+    """Words that stand on one another; each letter taken as wide as the layout takes it."""
+
+    def box(text: Text) -> tuple[float, float, float, float]:
+        half = cell_len(text.words) * CELL / 2
+        return text.x - half, text.y - 0.8 * SIZE, text.x + half, text.y + 0.2 * SIZE
+
+    boxes = [(text.words, *box(text)) for text in texts]
+    return [
+        (a[0], b[0])
+        for at, a in enumerate(boxes)
+        for b in boxes[at + 1 :]
+        if a[1] < b[3] and b[1] < a[3] and a[2] < b[4] and b[2] < a[4]
+    ]
+
+
+# ---- what is seen
+
+
+def test_routers_of_both_directions_share_a_column_and_others_do_not() -> None:
+    found = view("unlike")
+    columns = {stop.name: stop.column for lane in found.lanes for stop in lane.stops if stop.kind == "router"}
+    assert columns["192.0.2.1"] == columns["192.0.2.6"]
+    assert columns["192.0.2.17"] == columns["192.0.2.34"]
+    assert found.meets.keys() == {columns["192.0.2.1"], columns["192.0.2.17"]}
+    assert {stop.name for lane in found.lanes for stop in lane.stops if stop.alone} == {
+        *("192.0.2.5", "silent"),
+        *("192.0.2.98", "192.0.2.102", "192.0.2.110"),
+    }
+    assert [link.number for link in found.forward.links if link.marked(path_marks.ALONE)] == [2, 3, 4]
+    assert [link.number for link in found.reverse.links if link.marked(path_marks.ALONE)] == [2, 3, 4, 5, 6]
+
+
+def test_columns_rise_for_forward_and_fall_for_reverse() -> None:
+    for name in WAYS:
+        for lane, sign in zip(view(name).lanes, (1, -1), strict=True):
+            columns = [sign * stop.column for stop in lane.stops]
+            assert columns == sorted(set(columns))
+            assert {abs(columns[0]), abs(columns[-1])} == {0, view(name).columns}
+
+
+def test_a_line_compared_in_numbers_marks_the_links_it_names() -> None:
+    whole = path(symmetric=False).path
+    assert whole is not None
+    compared = m.Compared("link beside", 4, 6, forward_only=(2,), reverse_only=(), settle="ask the carrier")
+    found = shown(of(taken("path", path=replace(whole, compared=compared))))
+    assert [link.number for link in found.forward.links if link.marked(path_marks.ALONE)] == [2]
+    assert not any(link.marked(path_marks.ALONE) for link in found.reverse.links)
+    (said,) = path_words.course(of(taken("path", path=replace(whole, compared=compared))))
+    assert said[1].startswith("link beside: ")
+    assert said[1].endswith("; to settle it: ask the carrier")
+
+
+def test_pairs_that_contradict_their_order_are_not_drawn() -> None:
+    whole = routers(4, v6=False)
+    crossed = replace(whole, pairs=((2, 3), (1, 4), (9, 9), (3, 2)))
+    assert shown(of(taken("path", path=crossed))).meets.keys() == {2, 3}
+
+
+def test_without_pairs_nothing_is_joined() -> None:
+    found = shown(of(taken("path", path=replace(routers(4, v6=False), pairs=()))))
+    assert not found.meets
+    assert found.columns == 5
+
+
+def test_a_way_nobody_traced_is_not_known_and_never_drawn_as_one_link() -> None:
+    half, bare = view("half"), view("untraced")
+    assert [link.traced for link in half.forward.links] == [True, True, True, False]
+    assert [link.traced for link in half.reverse.links] == [False]
+    assert half.reverse.fault.startswith("a reflector that is not ours traces nothing")
+    assert half.forward.fault == "it did not get to its end"
+    assert [stop.kind for stop in bare.forward.stops] == ["end", *["unknown"] * 4, "end"]
+    for name in ("half", "untraced"):
+        assert any(text.words == "way not known" for text in draw(view(name), WIDE).texts)
+    assert path_view.view(of()) is None
+
+
+def test_the_delay_of_a_direction_stands_beside_it_where_the_clocks_tell_it() -> None:
+    assert shown(SAMPLES["embedded"]()).forward.delay == "5.4 ms one way"
+    assert re.fullmatch(r"5\.4\d* ms one way ± [\d.]+ µs", shown(SAMPLES["clean"]()).forward.delay)
+    assert shown(SAMPLES["few"]()).forward.delay == ""
+
+
+# ---- what links carry
+
+
+def test_what_a_longer_part_lets_through_each_of_its_links_carries_at_least() -> None:
+    known = path_marks.capacities(narrow())
+    assert {link: (one.bps / MBIT, one.exact) for link, one in known.items()} == {
+        1: (360, False),  # all that was offered
+        2: (108, True),
+        3: (100, True),
+        4: (100, False),
+        5: (100, False),
+    }
+
+
+def test_a_drop_over_several_links_is_none_of_a_single_one() -> None:
+    known = path_marks.capacities(narrow(seen=(seen(1, 300), seen(3, 100, narrow=True)), named=0, narrow=()))
+    assert (known[1].bps, known[1].exact) == (300 * MBIT, True)
+    assert all(not known[link].exact and known[link].bps == 100 * MBIT for link in (2, 3, 4, 5))
+    assert path_marks.capacities(m.NarrowResult(FORWARD)) == {}
+
+
+def test_no_limit_found_is_a_bound_of_every_link() -> None:
+    known = path_marks.capacities(m.NarrowResult(FORWARD, 3, "none", at_least_bps=480 * MBIT))
+    assert [(one.words, one.exact) for one in known.values()] == [("≥ 480 Mbit/s", False)] * 3
+
+
+def test_marks_say_what_every_probe_found_of_a_link() -> None:
+    found = view("narrowed")
+    kinds = {link.number: [mark.kind for mark in link.marks] for link in found.forward.links}
+    assert kinds == {1: [], 2: ["tie", "mtu"], 3: ["narrowest", "queue"], 4: ["queue"], 5: []}
+    assert {link.number: [mark.kind for mark in link.marks] for link in found.reverse.links} == {
+        1: ["narrowest"],
+        2: ["mtu"],
+        3: [],
+        4: [],
+        5: [],
+    }
+    said = [mark.said for link in found.forward.links for mark in link.marks]
+    assert "narrowest: shaper, bucket 64 kB, queue 31 ms; high confidence" in said
+    assert "queue under load begins on one of links 3 to 4 (16 TCP streams; high confidence)" in said
+    assert "packets of more than 1400 bytes end here: longer ones vanish" in said
+
+
+# ---- the picture
+
+
+@every
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_no_words_cover_others_or_leave_the_picture(name: str, width: int) -> None:
+    drawn = draw(view(name), width)
+    assert not covered(drawn.texts)
+    for text in drawn.texts:
+        half = cell_len(text.words) * CELL / 2
+        assert text.x - half >= -2, text
+        assert text.x + half <= width + 2, text
+        assert 0 < text.y < drawn.height, text
+
+
+@every
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_every_hop_and_every_mark_is_in_the_picture(name: str, width: int) -> None:
+    found = view(name)
+    written = "".join(text.words.replace(" ", "") for text in draw(found, width).texts)
+    for lane in found.lanes:
+        for stop in lane.stops:
+            assert stop.name.replace(" ", "") in written
+            assert stop.kind in ("end", "unknown") or f"hop{stop.ttl}" in written
+        for link in lane.links:
+            assert link.capacity is None or link.capacity.words.replace(" ", "") in written
+            for mark in link.marks:
+                assert mark.short.replace(" ", "") in written
+
+
+def test_the_narrow_link_has_a_sign_of_its_own_and_width_is_what_links_carry() -> None:
+    shapes = draw(view("narrowed"), WIDE).shapes
+    assert sum('fill="var(--chart-limit)"' in shape for shape in shapes) == 2  # one a direction
+    strokes = [float(found[1]) for shape in shapes if (found := re.search(r'<line .*stroke-width="([\d.]+)"/>', shape))]
+    forward = sorted(width for width in strokes if width > 2.5)  # joints have 2.5
+    assert forward[-1] / forward[0] == pytest.approx(3.6, rel=0.02)
+    assert not any("chart-limit" in shape for shape in draw(view("unlike"), WIDE).shapes)
+    assert sum('fill="var(--inconclusive-soft)"' in shape for shape in draw(view("unlike"), WIDE).shapes) == 2
+
+
+def test_a_long_path_is_wrapped_and_no_link_is_squeezed() -> None:
+    for count in (1, 5, 6, 7, 16, 30):
+        for width in (WIDE, NARROW):
+            bands = path_picture.bands(count, width)
+            assert [band.first for band in bands[1:]] == [band.last for band in bands[:-1]]
+            assert (bands[0].first, bands[-1].last) == (0, count)
+            assert all(band.span >= 106 for band in bands)
+
+
+def test_words_are_folded_and_nothing_of_an_address_is_lost() -> None:
+    address = "2001:db8:1234:5678:9abc:def0:1234:5678"
+    lines = fold(address, 106)
+    assert "".join(lines) == address
+    assert all(cell_len(line) * CELL <= 106 for line in lines)
+    assert all(line.endswith(":") for line in lines[:-1])
+    assert fold("a longer sentence of words", 60) == ["a longer", "sentence", "of words"]
+    assert fold("上海" * 12, 60) == ["上海上海", "上海上海", "上海上海", "上海上海", "上海上海", "上海上海"]
+
+
+def test_names_and_addresses_cannot_become_markup() -> None:
+    evil = '<script>"&\u202e'
+    whole = routers(2, v6=False)
+    hops = tuple(replace(hop, address=evil if hop.ttl == 1 else hop.address) for hop in whole.forward.hops)
+    link = replace(SAMPLES["clean"]().plan.link, near="<b>near", far=evil)
+    drawn = path_picture.picture(shown(of(taken("path", path=replace(whole, forward=replace(whole.forward, hops=hops), pairs=())), link=link)))  # fmt: skip
+    assert "<script" not in drawn.svg
+    assert "<b>" not in drawn.svg
+    assert "\u202e" not in re.sub(r'aria-label="[^"]*"', "", drawn.svg)
+    assert "&lt;script&gt;" in drawn.svg
+
+
+def test_who_cannot_see_the_picture_is_told_it() -> None:
+    told = path_picture.alternative(view("narrowed"))
+    assert "forward: fra1-gw, 192.0.2.1, 192.0.2.5, silent, 192.0.2.17, zrh4-gw" in told
+    assert "link 3 narrowest, shaper, queue under load (100 Mbit/s)" in told
+
+
+def test_the_legend_names_the_signs_in_use_and_no_other() -> None:
+    words = {words for _, words in path_picture.keys(view("unlike"))}
+    assert words == {
+        "dotted: what it carries is not measured",
+        *("router that stays silent", "taken in one direction only", "one router, seen from both sides"),
+    }
+    assert "narrowest link" in {words for _, words in path_picture.keys(view("narrowed"))}
+    assert "same place, not proven to be one router" in {words for _, words in path_picture.keys(view("long_v6"))}
+
+
+# ---- the table
+
+
+def test_the_table_has_a_row_for_every_link_and_says_what_is_not_known() -> None:
+    forward, reverse = path_table.sides(view("narrowed"))
+    assert [row.capacity for row in forward.rows] == ["≥ 360 Mbit/s", "108 Mbit/s", "100 Mbit/s", *["≥ 100 Mbit/s"] * 2]
+    assert [row.start for row in forward.rows] == ["fra1-gw", "192.0.2.1", "192.0.2.5", "hop 3, silent", "192.0.2.17"]
+    assert len(reverse.rows) == 5
+    assert [row.capacity for row in path_table.sides(view("long_v6"))[1].rows] == ["not measured"] * 13
+    assert "also answers as 192.0.2.106" in path_table.sides(view("unlike"))[1].rows[2].remarks
+    assert "what lies between is not known" in path_table.sides(view("half"))[0].rows[-1].remarks
+
+
+@every
+def test_the_page_shows_picture_and_table(name: str) -> None:
+    page = html.render(WAYS[name]())
+    section = page[page.index('<section id="path">') :].partition("</section>")[0]
+    assert section.count("<svg") == 2
+    rows = sum(len(lane.links) for lane in view(name).lanes)
+    assert section.count('<th scope="row">') == rows
+    assert ("--allow-expiring-load" in section) is not view(name).measured
+    assert '<a href="#path">Path</a>' in page
+
+
+# ---- the terminal
+
+
+@every
+@pytest.mark.parametrize("unicode", [True, False])
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_no_line_of_the_drawing_is_wider_than_asked(name: str, width: int, unicode: bool) -> None:
+    lines = path_text.lines(view(name), width, unicode=unicode)
+    for line in lines:
+        assert cell_len(line) <= width or len(line.split()) <= 4, line
+    assert unicode or "".join(lines).isascii()
+
+
+@pytest.mark.parametrize("width", [40, 100])
+@every
+def test_every_hop_is_in_the_drawing(name: str, width: int) -> None:
+    text = "\n".join(path_text.lines(view(name), width))
+    for lane in view(name).lanes:
+        for stop in lane.stops:
+            assert stop.kind == "end" or re.search(rf" {stop.ttl} {re.escape(stop.name)}", text)
+        for link in lane.links:
+            for mark in link.marks:
+                assert mark.short.split()[0] in text
+
+
+def test_both_directions_stand_side_by_side_where_there_is_room() -> None:
+    wide, slim = (path_text.lines(view("narrowed"), width) for width in (100, 40))
+    assert any("192.0.2.1," in line and "═══" in line and "192.0.2.6," in line for line in wide)
+    assert not any("═══" in line for line in slim)
+    assert slim.index("← reverse") > slim.index("→ forward") > -1
+    below = slim[slim.index("← reverse") :]
+    assert "zrh4-gw" in below[1]  # the sender of the return comes first
+
+
+def test_a_run_about_the_path_is_drawn_and_any_other_says_it_in_a_line() -> None:
+    text = terminal.render(unlike(), 100)
+    assert "→ forward, read downwards" in text
+    assert "◆ in this direction only" in text
+    other = terminal.render(SAMPLES["clean"](), 100)
+    assert "read downwards" not in other
+    assert re.search(r"\npath  +symmetric: 5 hops each way", other)
+    assert terminal.render(narrowed(), 100, unicode=False).isascii()
+
+
+def test_sentences_tell_sizes_and_members_too() -> None:
+    said = dict(path_words.sentences(narrowed()))
+    assert said["MTU"].startswith("→ 1,400 B (longer ones vanish without a word, hop 1 – hop 2); ← 1,492 B")
+    flows = tuple(m.MemberFlow(24_064 + at, ((250, 250),)) for at in range(16))
+    ways = [m.MembersResult(way, flows, "192.0.2.1", "192.0.2.9", 4863, 128, 16_000_000) for way in (FORWARD, REVERSE)]
+    both = of(*(taken("members", members=one) for one in ways))
+    assert dict(path_words.sentences(both))["members"] == "→ and ← none of 16 flows fares worse than the others"
+    assert path_words.about_path(both)
+    assert not path_words.about_path(SAMPLES["clean"]())
+    assert [head for head, _ in path_words.course(untraced())] == ["narrowest"]
+    assert [head for head, _ in path_words.course(long_v6())] == ["path", "narrowest"]
