@@ -9,6 +9,7 @@ from linkqual.model import Direction, Objective, Profile
 from linkqual.profile.limits import NONE
 
 _TAIL = 0.99
+_OF_THE_PATH = frozenset({"path", "mtu", "members"})
 _ONE_WAY = {Direction.FORWARD, Direction.REVERSE}
 
 
@@ -27,6 +28,8 @@ def lint(objectives: Sequence[Objective]) -> tuple[str, ...]:
 
 
 def _tails(objectives: Sequence[Objective], judged: list[Objective]) -> list[str]:
+    if all(METRICS[one.metric].probe in _OF_THE_PATH for one in objectives):
+        return []  # asks which way packets take, not how they fare
     if not any(METRICS[one.metric].unit == "ns" for one in objectives):
         return ["no delay or jitter is measured: throughput and loss alone do not describe a line"]
     delays = [one for one in judged if METRICS[one.metric].unit == "ns"]

@@ -55,7 +55,7 @@ def test_training_and_inference_are_two_yardsticks() -> None:
 def test_unknown_shipped_profile_names_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         shipped.text("trainign")
-    assert "inference, training" in caught.value.hint
+    assert "inference, path, training" in caught.value.hint
 
 
 def test_one_entry_may_judge_both_directions() -> None:
