@@ -87,6 +87,8 @@ def _opened(step: Step, bench: Bench, stack: ExitStack) -> Loading:
 
 def _run(step: Step, bench: Bench, load: Loading, taken: _Taken) -> Fault | None:
     each, spent = step.params["first"], 0
+    asked = (one.limit for one in bench.objectives if one.metric == members.METRIC and one.direction is step.direction)
+    limit = min((one for one in asked if one is not None), default=None)
     while each > 0:
         loaded = load.run(_phase(step, each, len(taken.rounds[0]) + 1))
         count = loaded.count
@@ -98,7 +100,7 @@ def _run(step: Step, bench: Bench, load: Loading, taken: _Taken) -> Fault | None
         taken.short = taken.short or count.short
         if loaded.fault is not None:
             return loaded.fault
-        if count.short not in ("", "host") or not members.unsettled(_result(step, bench, taken)):
+        if count.short not in ("", "host") or not members.unsettled(_result(step, bench, taken), limit):
             return None
         spent += each
         each = min(step.params["next"], step.params["packets"] - spent)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkqual.model import Direction, Json, Step
+from linkqual.session.members import METRIC, proving
 from linkqual.session.routes import enough
 from linkqual.units import NS_PER_S, format_count
 
@@ -41,7 +42,7 @@ def _step(builder: Builder, settings: dict[str, Json], way: Direction) -> Step:
                 "packet_bytes": PACKET_BYTES,
                 "rate_bps": min(rates),
                 "max_rate_bps": most,
-                "first": min(FIRST, settings["packets"]),
+                "first": min(max(FIRST, _proving(builder, way, settings["flows"])), settings["packets"]),
                 "next": NEXT,
                 "traces": settings["traces"],
             },
@@ -51,6 +52,12 @@ def _step(builder: Builder, settings: dict[str, Json], way: Direction) -> Step:
         ),
         settings["packets"],
     )
+
+
+def _proving(builder: Builder, way: Direction, flows: int) -> int:
+    """Packets of each flow that prove the tightest limit of this direction where nothing is lost."""
+    limits = [one.limit for one in builder.objectives if one.metric == METRIC and one.direction is way and one.limit]
+    return max((proving(flows, limit) for limit in limits), default=0)
 
 
 def _of_packets(step: Step, each: int) -> Step:

@@ -88,17 +88,19 @@ def _ratio(ratio: tuple[float, float, float]) -> str:
 
 
 def _share(group: Group) -> str:
-    """ "consistent with 1 of 4 paths (14.1 % to 35.6 % of the flows)"."""
+    """ "consistent with 1 of 4 paths (14.1 % to 35.6 % of the flows: 1 of 3 to 7)"."""
     _, low, high = group.share
-    return (
-        f"consistent with {group.bad} of {group.paths} paths ({format_ratio(low)} to {format_ratio(high)} of all flows)"
-    )
+    fewest, most = group.among
+    range_ = f": {'all but 1' if group.bad > 1 else '1'} of {fewest} to {most}" if fewest < most else ""
+    return f"consistent with {group.bad} of {group.paths} paths ({format_ratio(low)} to {format_ratio(high)} of all flows{range_})"
 
 
 def _odds(group: Group) -> str:
+    most = group.among[1]
+    worst = f" ({members.flows_needed(most)} if it is 1 of {most})" if group.bad == 1 and most > group.paths else ""
     return (
         f"a test over one flow had a chance of {format_ratio(members.missed(group.paths, group.bad))} to miss it, and {members.flows_needed(group.paths, group.bad)} "
-        f"flows meet it with {words.percent(members.FOUND)}"
+        f"flows meet it with {words.percent(members.FOUND)}{worst}"
     )
 
 

@@ -20,6 +20,7 @@ from scipy import special
 from linkqual.model import MemberFlow, MembersResult
 from linkqual.stats.confidence import ratio_interval, ratio_upper
 
+METRIC = "member_loss"
 CONFIDENCE = 0.95
 SURE = 1e-3  # chance that flows which fare alike would be divided so in the last round
 BELONGS = 0.99  # probability that a flow is one of those it is counted with
@@ -47,6 +48,12 @@ class Group:
     def paths(self) -> int:
         """The number of equal paths of which `bad` carry about that share: 4 for 15 of 64 flows, and for 49."""
         return max(2, round(1 / max(min(self.share[0], 1 - self.share[0]), 1e-9)))
+
+    @property
+    def among(self) -> tuple[int, int]:
+        """The fewest and the most paths of which one can carry that share, or all but one."""
+        low, high = sorted(min(bound, 1 - bound) for bound in self.share[1:]) if self.share[1] > 0.5 else self.share[1:]
+        return max(2, math.ceil(1 / high - 1e-9)), max(2, math.floor(1 / max(low, 1e-9) + 1e-9))
 
     @property
     def bad(self) -> int:
@@ -94,13 +101,21 @@ def flows_needed(paths: int, bad: int = 1, found: float = FOUND) -> int:
     return math.ceil(math.log(1 - found) / math.log(missed(paths, bad)))
 
 
-def unsettled(result: MembersResult) -> bool:
-    """Whether more packets may tell more: some were lost, and it is not yet clear by whom."""
+def unsettled(result: MembersResult, limit: float | None = None) -> bool:
+    """Whether more packets may tell more: some were lost, and it is not yet clear by whom; or the `limit` of the excess is not yet proven kept."""
     found = read(result)
-    if found.lost < 2 or result.host_lost:
+    if result.host_lost:
         return False
     lossy = next((group for group in found.groups if group.kind == "loss"), None)
-    return lossy is None or bool(lossy.unclear)
+    if lossy is None and limit is not None and found.excess > limit:
+        return True
+    return found.lost >= 2 and (lossy is None or bool(lossy.unclear))
+
+
+def proving(flows: int, limit: float) -> int:
+    """Packets of each flow that prove the limit of the excess where none is lost, at least 1."""
+    count = max(1, flows // MOST_MEMBERS)
+    return max(1, math.ceil(math.log((1 - CONFIDENCE) / MOST_MEMBERS) / math.log1p(-limit) / count))
 
 
 # ---- loss

@@ -22,7 +22,7 @@ from linkqual.model import (
 )
 from linkqual.model import Link as Contract
 from linkqual.rules import members as rules
-from linkqual.session.members import flows_needed, missed, read, unsettled
+from linkqual.session.members import flows_needed, missed, proving, read, unsettled
 
 FORWARD = Direction.FORWARD
 LIMIT = Objective("member_loss", "ratio", FORWARD, 0.01, limit_text="1 %")
@@ -104,6 +104,8 @@ def test_other_shares_and_losses_on_both_sides() -> None:
     assert lone.ports == (24_064 + 17,)
     eighth = read(flows({3: 0.02}, rounds=(250, 750, 750), member=lambda flow: flow % 8)).groups[0]
     assert eighth.paths == 8
+    assert eighth.among[0] < 8 < eighth.among[1]
+    assert (half.among, lone.paths, lone.among[0]) == ((2, 2), 64, 12)
 
 
 def test_one_round_alone_proves_nothing_and_asks_for_more() -> None:
@@ -113,6 +115,22 @@ def test_one_round_alone_proves_nothing_and_asks_for_more() -> None:
     assert not unsettled(flows({}, rounds=(250,)))
     assert not unsettled(flows({2: 0.05}, rounds=(250, 750, 750)))
     assert not unsettled(replace(one, host_lost=9))
+
+
+def test_a_limit_that_is_not_proven_yet_asks_for_more_though_nothing_is_lost() -> None:
+    """Else a profile that asks for less than the first round shows would stay open for ever."""
+    clean = flows({}, rounds=(250,))
+    assert not unsettled(clean, 0.01)
+    assert unsettled(clean, 0.005)
+    assert [proving(64, 0.01), proving(16, 0.01), proving(48, 0.005), proving(4, 0.5)] == [144, 574, 384, 9]
+    for count, limit in ((64, 0.005), (48, 0.005), (16, 0.01)):
+        packets = proving(count, limit)
+        assert (
+            read(flows({}, rounds=(packets,), count=count)).excess
+            <= limit
+            < read(flows({}, rounds=(packets - 2,), count=count)).excess
+        )
+    assert not unsettled(flows({2: 0.05}, rounds=(250, 750, 750)), 1e-4)  # proven broken
 
 
 def test_a_longer_path_shows_by_its_least_delay_and_a_queue_by_its_median() -> None:
@@ -177,7 +195,8 @@ def test_the_finding_says_what_the_carrier_needs() -> None:
     got = found(lossy)
     assert got.outcome is Outcome.FAIL
     for part in (
-        "15 of 64 flows lose", "consistent with 1 of 4 paths", "misleads", "a chance of 75 % to miss it", "17 flows meet it with 99 %",
+        "15 of 64 flows lose", "consistent with 1 of 4 paths", "misleads", "a chance of 75 % to miss it", "17 flows meet it with 99 % (30 if it is 1 of 7)",
+        "of all flows: 1 of 3 to 7)",
     ):  # fmt: skip
         assert part in got.because
     ports = ", ".join(map(str, on_member(2)))
