@@ -304,12 +304,8 @@ def _in_words(found: Owners) -> str:
 
 def _runs(one: Placed, way: Way) -> str:
     """ "core runs from 192.0.2.1 (hop 2) to 192.0.2.9 (no trace shows it)"."""
-    places = (
-        (one.segment.start, one.segment.end)
-        if way.direction is Direction.FORWARD
-        else (one.segment.end, one.segment.start)
-    )
-    said = [f"{text} ({_seen(way, span)})" for text, span in zip(places, (one.start, one.end), strict=True)]
+    places = ((one.enters, one.start), (one.leaves, one.end))
+    said = [f"{text} ({_seen(way, span)})" for text, span in places]
     return f"{one.segment.name} runs from {said[0]} to {said[1]}"
 
 
@@ -321,7 +317,8 @@ def _settle(fault: _Fault, found: Owners, after: int, before: int, way: Way) -> 
     """What would tell the segments apart; "" where there is one."""
     if found.certain:
         return ""
-    unseen = [text for one in found.segments for text, span in ((one.segment.start, one.start if way.direction is Direction.FORWARD else one.end), (one.segment.end, one.end if way.direction is Direction.FORWARD else one.start)) if span[0] != span[1]]  # fmt: skip
+    places = [place for one in found.segments for place in ((one.enters, one.start), (one.leaves, one.end))]
+    unseen = [text for text, (first, last) in places if first != last]
     if unseen:
         return (
             f"an address or hop number for {' and '.join(dict.fromkeys(unseen))} that a trace of this direction shows"

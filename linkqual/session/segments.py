@@ -46,11 +46,8 @@ class Placed:
     segment: LineSegment
     start: Between  # where packets of the direction enter it
     end: Between
-
-    @property
-    def known(self) -> bool:
-        """Whether both its places are seen."""
-        return self.start[0] == self.start[1] and self.end[0] == self.end[1]
+    enters: str  # that place as the link file names it
+    leaves: str
 
     def has(self, link: int) -> bool:
         """Whether the link is certainly part of it."""
@@ -70,12 +67,18 @@ def placed(segments: Sequence[LineSegment], way: Way) -> tuple[Placed, ...]:
     steady = all(before <= after for before, after in pairwise(seen))  # else the order of the file tells nothing
     places: list[int | None] = [hop for _, start, end in found for hop in (start, end)]
     bounds = [_bounds(places, at, way.last, steady) for at in range(len(places))]
-    return tuple(Placed(one, bounds[2 * at], bounds[2 * at + 1]) for at, (one, _, _) in enumerate(found))
+    return tuple(
+        Placed(one, bounds[2 * at], bounds[2 * at + 1], *_names(one, way)) for at, (one, _, _) in enumerate(found)
+    )
+
+
+def _names(one: LineSegment, way: Way) -> tuple[str, str]:
+    return (one.start, one.end) if way.direction is Direction.FORWARD else (one.end, one.start)
 
 
 def _ends(one: LineSegment, way: Way) -> tuple[int | None, int | None]:
-    start, end = way.place(one.start), way.place(one.end)
-    return (start, end) if way.direction is Direction.FORWARD else (end, start)
+    enters, leaves = _names(one, way)
+    return way.place(enters), way.place(leaves)
 
 
 def _bounds(places: Sequence[int | None], at: int, last: int, steady: bool) -> Between:
@@ -120,6 +123,20 @@ def owners(
     first = max(after, 1) if device_before else after + 1
     reach = range(first, before + 2 if device_behind else before + 1)
     found = tuple(one for one in all_placed if any(map(one.may_have, reach)))
-    beside = not all(any(one.has(link) for one in all_placed) for link in links)
+    runs = _runs(all_placed)
+    beside = not all(any(start < link <= end for start, end in runs) for link in links)
     certain = len(found) == 1 and not beside and all(map(found[0].has, links))
     return Owners(found, certain, beside)
+
+
+def _runs(all_placed: Sequence[Placed]) -> list[Between]:
+    """Stretches that segments cover for certain: those that meet in one place leave nothing between them, wherever that is."""
+    found: list[Between] = []
+    leaves = ""
+    for one in all_placed:
+        if one.enters == leaves:
+            found[-1] = found[-1][0], max(found[-1][1], one.end[0])
+        else:
+            found.append((one.start[1], one.end[0]))
+        leaves = one.leaves
+    return found

@@ -101,6 +101,8 @@ def test_prefixes_numbers_and_places_no_trace_shows() -> None:
     found = placed(unseen, there)
     assert [(one.start, one.end) for one in found] == [((0, 0), (0, 3)), ((0, 3), (3, 3)), ((3, 3), (5, 5))]
     assert owners(found, 1, 2).names == ("a", "b")
+    assert not owners(found, 1, 2).beside  # they meet somewhere: no part is nobody's
+    assert owners((found[0], *placed((replace(unseen[1], start="192.0.2.2"),), there)), 1, 2).beside
     assert owners(found, 3, 4).names == ("c",)
     assert owners(found, 3, 4).certain
 
