@@ -26,6 +26,7 @@ from linkqual.rules import (
     route_symmetry,
     search,
     seconds,
+    self_checks,
     services,
     why,
     words,
@@ -45,7 +46,7 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     said = notes.of(plan, measurements, findings)
     return Verdict(
         outcome, findings, said, _family_words(family, findings), why.diagnose(plan, measurements),
-        places=places.rows(plan, measurements), demarcation=demarcation.rows(plan, measurements, findings),
+        self_checks.of(plan, measurements, findings), places=places.rows(plan, measurements), demarcation=demarcation.rows(plan, measurements, findings),
     )  # fmt: skip
 
 

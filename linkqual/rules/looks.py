@@ -1,0 +1,54 @@
+"""What the self-checks look at, and what several of them ask of the same measurements. Floor 2, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from linkqual.model import Direction, Measurement, MtuWay
+from linkqual.session import members, mtu
+
+PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
+BESIDE = ""  # of a look that is shown and decides nothing
+WAYS = (Direction.FORWARD, Direction.REVERSE)
+NO_FLOWS, FLOWS = "flows that differ by a port were not compared in both directions", "measure with the members probe"
+NO_SIZES, SIZES = "not known in both directions", "measure with the mtu probe"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One thing that was looked at. `outcome` BESIDE: evidence that decides nothing."""
+
+    what: str
+    outcome: str
+    said: str
+    settle: str = ""
+
+
+def known_sizes(measurements: Sequence[Measurement]) -> tuple[MtuWay, MtuWay] | None:
+    """Both directions, where both were searched to an end."""
+    result = next((one.mtu for one in measurements if one.mtu is not None), None)
+    if result is None:
+        return None
+    there, back = (mtu.of_direction(result.ways, way) for way in WAYS)
+    if there is None or back is None or any(way.passes is None or way.kind == "unknown" for way in (there, back)):
+        return None
+    return there, back
+
+
+def groups(measurements: Sequence[Measurement]) -> dict[Direction, tuple[str, ...]]:
+    """Kinds of flows that fare worse, of each direction whose flows were told apart; none where a host dropped packets, or the rounds were cut short."""
+    results = [one.members for one in measurements if one.members is not None]
+    return {
+        one.direction: tuple(group.kind for group in members.read(one).groups)
+        for one in results
+        if any(flow.sent for flow in one.flows) and not one.host_lost and one.short in ("", "host")
+    }
+
+
+_GROUPS = {"loss": "some lose packets", "path": "some take a longer path", "queue": "some wait in a queue"}
+
+
+def group_words(kinds: tuple[str, ...]) -> str:
+    """ "some lose packets", "all flows alike"."""
+    return " and ".join(_GROUPS.get(kind, kind) for kind in dict.fromkeys(kinds)) or "all flows alike"

@@ -1,0 +1,147 @@
+"""Does the line block RoCE: marking, packet size, and oversubscription as far as it shows. Floor 2, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from linkqual.model import Direction, Finding, Measurement, Outcome, Plan, ThroughputResult
+from linkqual.profile.limits import ASSUMED_MTU
+from linkqual.rules import hosts, loads, seconds
+from linkqual.rules.directions import HOST, LESS, SHARED, Beside
+from linkqual.rules.looks import (
+    FAIL,
+    FLOWS,
+    NO_FLOWS,
+    NO_SIZES,
+    PASS,
+    SIZES,
+    UNKNOWN,
+    WAYS,
+    Look,
+    group_words,
+    groups,
+    known_sizes,
+)
+from linkqual.session.marking import DSCP, ECN, survivals
+from linkqual.units import format_rate, format_ratio
+from linkqual.wire.codepoints import dscp_name, ecn_name
+
+RDMA_HEADERS = 60  # IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4 around the data of a RoCEv2 packet
+RDMA_MTUS = (4096, 2048, 1024, 512, 256)
+
+
+def looks(
+    plan: Plan, measurements: Sequence[Measurement], besides: Mapping[str, Beside], findings: Sequence[Finding]
+) -> Iterator[Look]:
+    """Marking, packet size, and oversubscription as far as it shows: rates alone and together, single paths, bursts."""
+    yield from _markings(measurements)
+    yield _fits(plan, measurements)
+    yield from (_rate(plan, measurements, way) for way in WAYS)
+    yield _together(besides.get("both at once"))
+    yield _crowded(measurements)
+    bursts = [one for one in findings if one.objective.metric == "burst_completion" and one.objective.limit is not None]
+    for one in bursts:
+        outcome = {Outcome.PASS: PASS, Outcome.FAIL: FAIL}.get(one.outcome, UNKNOWN)
+        yield Look(f"bursts {one.objective.direction}", outcome, one.because, one.decide)
+
+
+def _markings(measurements: Sequence[Measurement]) -> Iterator[Look]:
+    result = next((one.marking for one in measurements if one.marking is not None), None)
+    if result is None:
+        yield Look("marking", UNKNOWN, "not looked at", "measure with the marking probe")
+        return
+    for statistic, name in ((DSCP, dscp_name), (ECN, ecn_name)):
+        found = [(way, one) for way in WAYS for one in survivals(result.rows, way, statistic)]
+        changed = [f"{name(one.value)} {way}" for way, one in found if one.changed]
+        silent = [f"{name(one.value)} {way}" for way, one in found if not one.arrived]
+        if changed:
+            yield Look(
+                statistic,
+                FAIL,
+                f"changed: {', '.join(changed)}",
+                "have the carrier keep it, or classify anew at the hand-over",
+            )
+        elif silent or {way for way, _ in found} != set(WAYS):
+            yield Look(
+                statistic,
+                UNKNOWN,
+                f"nothing is known of {', '.join(silent) or 'a direction'}",
+                "a line and hosts that bring them",
+            )
+        else:
+            values = ", ".join(dict.fromkeys(name(one.value) for _, one in found))
+            yield Look(statistic, PASS, f"kept both ways: {values}")
+
+
+def _fits(plan: Plan, measurements: Sequence[Measurement]) -> Look:
+    """Whether packets as long as agreed pass both ways; and which RDMA MTU fits into what passes."""
+    asked = plan.link.mtu or ASSUMED_MTU
+    ways = known_sizes(measurements)
+    if ways is None:
+        return Look("packet size", UNKNOWN, NO_SIZES, SIZES)
+    least = min(ways, key=lambda way: way.passes or 0)
+    passes = least.passes or 0
+    fitting = next((size for size in RDMA_MTUS if size + RDMA_HEADERS <= passes), None)
+    said = f"{passes} bytes pass both ways, {asked} are {'agreed' if plan.link.mtu else 'usual'}"
+    said += f"; the RDMA MTU that fits is {fitting}" if fitting else ""
+    if passes >= asked:
+        return Look("packet size", PASS, said)
+    if least.fails is not None and least.fails <= asked:
+        return Look("packet size", FAIL, said, f"an MTU of {asked} bytes along the whole way {least.direction}")
+    return Look("packet size", UNKNOWN, said, "hosts whose interfaces take packets that long")
+
+
+def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction) -> Look:
+    """One direction alone, against what the headers leave of its contracted rate."""
+    what, load = f"goodput {way}", seconds.heaviest(measurements, way)
+    result = load.throughput if load is not None else None
+    if load is None or result is None or not result.receiver_bps:
+        return Look(what, UNKNOWN, "not measured", "measure with the throughput probe")
+    allowed = result.allowed_bps
+    if not allowed or plan.link.contracted_bps(way) is None:
+        return Look(
+            what,
+            UNKNOWN,
+            f"{format_rate(loads.median(result))}, and what is contracted is not known",
+            "the contracted rate (--cir)",
+        )
+    return _against(what, load, result, allowed)
+
+
+def _against(what: str, load: Measurement, result: ThroughputResult, allowed: float) -> Look:
+    share = loads.median(result) / allowed
+    said = f"{format_rate(loads.median(result))}, {format_ratio(min(share, 1.0))} of what the headers leave of the contract"
+    if share >= LESS:
+        return Look(what, PASS, said)
+    if limited := hosts.limiting(load):
+        return Look(what, UNKNOWN, f"{said}; but {limited}", seconds.FASTER)
+    return Look(what, FAIL, said, "see why it falls short")
+
+
+def _together(both: Beside | None) -> Look:
+    if both is None:
+        return Look(
+            "both directions at once", UNKNOWN, "not measured", "measure with the throughput probe (both: true)"
+        )
+    outcome = {SHARED: FAIL, HOST: UNKNOWN}.get(both.word, PASS)
+    return Look("both directions at once", outcome, both.said.partition(": ")[2], both.settle)
+
+
+def _crowded(measurements: Sequence[Measurement]) -> Look:
+    """Flows that lose packets or wait more than others meet a member that is full or bad."""
+    found = groups(measurements)
+    if len(found) < len(WAYS):
+        return Look(
+            "single paths",
+            UNKNOWN,
+            NO_FLOWS,
+            FLOWS,
+        )
+    bad = {way: tuple(kind for kind in kinds if kind != "path") for way, kinds in found.items()}
+    said = ", ".join(f"{group_words(bad[way])} {way}" for way in WAYS)
+    return Look(
+        "single paths",
+        FAIL if any(bad.values()) else PASS,
+        said,
+        "hand the flows to the carrier" if any(bad.values()) else "",
+    )

@@ -1,0 +1,78 @@
+"""Three questions on the topology that every line is asked: the same at both sites, non-blocking for RoCE, symmetric routes. Floor 2, pure.
+
+A check that fails names what was seen. PASS needs everything it rests on to be seen; what was not looked at, or cannot be told, leaves it
+UNKNOWN, which is no PASS. None of them turns a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from linkqual.model import Finding, Measurement, Plan, SelfCheck
+from linkqual.rules import directions, non_blocking, route_symmetry, sites
+from linkqual.rules.directions import Beside
+from linkqual.rules.looks import BESIDE, FAIL, PASS, UNKNOWN, Look
+from linkqual.session import compared
+from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED
+
+SITES, NON_BLOCKING, ROUTES = "same topology across sites", "non-blocking for RoCE", "symmetric routes"
+_INSIDE = "the inside of a site does not show from its hosts: compare what both sites tell of cards, switches and their links (nvidia-smi topo -m, lldpctl)"
+_COUNTERS = "pause and ECN counters of the cards and switches at both sites show what blocks inside them"
+
+
+def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding]) -> tuple[SelfCheck, ...]:
+    """The three, in the order people ask them."""
+    besides = {one.what: one for one in directions.of(plan.link, measurements)}
+    return (
+        _combined(SITES, list(sites.looks(plan, measurements)), _INSIDE),
+        _combined(NON_BLOCKING, list(non_blocking.looks(plan, measurements, besides, findings)), _COUNTERS),
+        _combined(ROUTES, list(_routes(measurements, besides)), ""),
+    )
+
+
+def _combined(name: str, looks: Sequence[Look], beyond: str) -> SelfCheck:
+    """FAIL by any that fails, PASS by all. `beyond`: what would show what no look can."""
+    by = {outcome: [one for one in looks if one.outcome == outcome] for outcome in (FAIL, UNKNOWN, PASS)}
+    outcome = next(each for each in (FAIL, UNKNOWN, PASS) if by[each])
+    telling = by[outcome]
+    said = "; ".join(dict.fromkeys(f"{one.what}: {one.said}" for one in telling))
+    if outcome == PASS and beyond:
+        said = f"as far as both ends see: {said}"
+    settle = [one.settle for one in telling if one.settle]
+    if outcome == PASS and beyond:
+        settle = [beyond]
+    return SelfCheck(
+        name, outcome, said, tuple((one.what, one.said) for one in looks), "; ".join(dict.fromkeys(settle))
+    )
+
+
+# ---- symmetric routes
+
+
+def _routes(measurements: Sequence[Measurement], besides: Mapping[str, Beside]) -> Iterator[Look]:
+    """The routers of both ways, and whether both are equally long; rate, loss and delay variation stand beside."""
+    yield _traced(measurements)
+    delay = besides.get("one-way delay")
+    if delay is not None:
+        # what no router shows: a carrier's own network may take two ways below one IP link
+        outcome = FAIL if delay.word == ASYMMETRIC else BESIDE
+        settle = "ask the carrier for the routes of both directions below IP" if outcome == FAIL else ""
+        yield Look("one-way delay", outcome, delay.said, settle)
+    for what in ("goodput", "loss", "delay variation"):
+        if what in besides:
+            yield Look(what, BESIDE, besides[what].said)
+
+
+def _traced(measurements: Sequence[Measurement]) -> Look:
+    path = next((one.path for one in measurements if one.path is not None), None)
+    if path is None:
+        return Look(
+            "traces",
+            UNKNOWN,
+            "none of one flow from both ends",
+            "measure with the path probe and our agent at the far end",
+        )
+    found = compared.of(path)
+    outcome = {SYMMETRIC: PASS, UNDETERMINED: UNKNOWN}.get(found.word, FAIL)
+    said = path.because if outcome == UNKNOWN else route_symmetry.sentence(path)
+    return Look("traces", outcome, said, found.settle)
