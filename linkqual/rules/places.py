@@ -60,11 +60,13 @@ def _narrow(egress: bool, way: Direction, measurements: Sequence[Measurement]) -
         found = one.narrow
         if found is None or found.direction is not way:
             continue
-        first = next((seen for seen in found.seen if seen.number == 1), None) if egress else None
-        if first is not None and first.rate_bps is not None:
-            yield _of(found, first.rate_bps, f"{one.step.key}, load that expired on the first router", exact=True)
-        elif first is not None:
-            yield _of(found, first.offered_bps, f"{one.step.key}, load that expired on the first router")
+        first = next((seen for seen in found.seen if seen.number == 1 and seen.rate_bps is not None), None)
+        if egress and first is not None and first.rate_bps is not None:
+            yield _of(found, first.rate_bps, f"{one.step.key}, load that expired on router 1", exact=True)
+        passed = [seen for seen in found.seen if seen.rate_bps is None]
+        if egress and passed:  # whatever router it expired on, it had left the host
+            most = max(passed, key=lambda seen: seen.offered_bps)
+            yield _of(found, most.offered_bps, f"{one.step.key}, load that expired on router {most.number}")
         if found.rate_bps is not None:
             named = found.named == 1 if egress else found.named > 1
             yield _of(

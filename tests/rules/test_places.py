@@ -23,7 +23,7 @@ from linkqual.rules.places import rows
 
 THERE, BACK = Direction.FORWARD, Direction.REVERSE
 FOUND = NarrowResult(
-    THERE, 4, "shaper", (50e6, 49.9e6, 50.1e6), 3, 16_000, 20e6, (3,), 3, confidence="high",
+    THERE, 4, "shaper", (50e6, 49.9e6, 50.1e6), trains=3, narrow=(3,), named=3, confidence="high",
     seen=(LinkSeen(1, 90e6), LinkSeen(2, 90e6, 55e6), LinkSeen(3, 90e6, 50e6, narrow=True)), counts="l2", overhead_bytes=18,
 )  # fmt: skip
 CONTRACT = Link(cir_bps=100_000_000)
@@ -45,6 +45,10 @@ def test_each_is_measured_declared_or_unknown() -> None:
     found = places(one("narrow/forward", THERE, narrow=FOUND))
     assert [place.state for place in found] == ["measured", "measured", "declared", "unknown"]
     assert found[0].said == "at least 90 Mbit/s (L2)"
+    behind = replace(FOUND, seen=(LinkSeen(1, 90e6), LinkSeen(2, 93e6), LinkSeen(3, 90e6, 50e6, narrow=True)))
+    assert (
+        places(one("narrow/forward", THERE, narrow=behind))[0].said == "at least 93 Mbit/s (L2)"
+    )  # it left by the egress too
     assert found[1].said == "50 Mbit/s (L2)"
     assert found[2].said == "100 Mbit/s (L1) by contract"
     assert found[3].said == "neither measured nor declared"
