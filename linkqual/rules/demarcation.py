@@ -303,14 +303,22 @@ def _in_words(found: Owners) -> str:
 
 
 def _runs(one: Placed, way: Way) -> str:
-    """ "core runs from 192.0.2.1 (hop 2) to 192.0.2.9 (no trace shows it)"."""
-    places = ((one.enters, one.start), (one.leaves, one.end))
-    said = [f"{text} ({_seen(way, span)})" for text, span in places]
+    """ "core runs from 192.0.2.1 (hop 2) to hop 4 from the near end (hop 1, 192.0.2.9)"."""
+    said = [_seen(text, span, way) for text, span in ((one.enters, one.start), (one.leaves, one.end))]
     return f"{one.segment.name} runs from {said[0]} to {said[1]}"
 
 
-def _seen(way: Way, span: segments.Between) -> str:
-    return ways.point(way, span[0]) if span[0] == span[1] else "which no trace of this direction shows"
+def _seen(text: str, span: segments.Between, way: Way) -> str:
+    hop, last = span
+    named = (
+        f"hop {text} from the near end" if text.isdigit() else f"the {text} end" if text in ("near", "far") else text
+    )
+    if hop != last:
+        return f"{named} (which no trace of this direction shows)"
+    if text in ("near", "far"):
+        return named
+    address = way.shown.get(hop, "")
+    return f"{named} (hop {hop}{f', {address}' if address and address != text else ''})"
 
 
 def _settle(fault: _Fault, found: Owners, after: int, before: int, way: Way) -> str:
