@@ -7,8 +7,9 @@ from typing import Any
 
 from linkqual.model import MembersResult, MtuTcp, MtuWay, Qualification
 from linkqual.rules.members import tuples
-from linkqual.session import members, mtu
+from linkqual.session import members, mtu, routes
 from linkqual.session.members import Found, Group
+from linkqual.session.routes import Parting
 
 KINDS = {
     "whole": "all that the sender's interface takes",
@@ -53,6 +54,22 @@ class Flows:
     def groups(self) -> list[tuple[Group, str]]:
         """(flows that fare worse, their 5-tuples)."""
         return [(group, tuples(self.result, group.ports)) for group in self.found.groups]
+
+    @property
+    def traced(self) -> int:
+        """Flows whose routers were looked at."""
+        return len({trace.near_port for trace in self.result.traces})
+
+    @property
+    def parting(self) -> Parting | None:
+        """Where flows meet other routers."""
+        return routes.parting(self.result.traces)
+
+    @property
+    def routed(self) -> list[tuple[str, int, str]]:
+        """(router, how many flows go by it, their 5-tuples) at the hop where flows part; most flows first."""
+        found = self.parting
+        return [(address, len(ports), tuples(self.result, ports)) for address, ports in found.ways] if found else []
 
 
 def sizes(q: Qualification) -> list[Size]:

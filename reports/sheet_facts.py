@@ -87,6 +87,9 @@ def _paths(q: Qualification) -> Iterator[Fact]:
                 yield Fact("members", "loss", flows.result.direction, *group.loss, "ratio")
             if group.excess_ns is not None:
                 yield Fact("members", f"{group.kind}, excess", flows.result.direction, group.excess_ns, unit="ns")
+        for router, count, tuples in flows.routed:
+            of = f"flows by {router} at hop {flows.parting.hop}" if flows.parting else ""
+            yield Fact("members", of, flows.result.direction, count, n=flows.traced, because=tuples)
 
 
 def _services(q: Qualification) -> Iterator[Fact]:

@@ -10,6 +10,7 @@ from linkqual.model import (
     Measurement,
     MemberFlow,
     MembersResult,
+    MemberTrace,
     MtuHop,
     MtuResult,
     MtuTcp,
@@ -63,6 +64,7 @@ def test_the_page_shows_sizes_and_flows_where_they_were_measured() -> None:
     assert "forward 16 16,000 0.425 %" in flows
     assert "2 of 16 flows lose 3.4 %, the others 0; consistent with 1 of 8 paths." in flows
     assert "UDP 192.0.2.1 ports 24064, 24065 to 192.0.2.9 port 4863" in flows
+    assert "ways in all" not in flows
     bare = html.render(replace(q, measurements=()))
     assert 'id="mtu"' not in bare
     assert 'id="members"' not in bare
@@ -78,3 +80,14 @@ def test_the_sheet_has_a_row_for_each_number() -> None:
     assert found["members", "loss, share", FORWARD].value == 2 / 16
     assert "ports 24064, 24065" in found["members", "loss, share", FORWARD].because
     assert found["members", "loss", FORWARD].value == 0.034
+
+
+def test_flows_on_other_routers_are_a_table_and_rows() -> None:
+    q = SAMPLES["few"]()
+    traces = tuple(MemberTrace(24_064 + flow, ("10.0.0.1", f"10.0.3.{2 + 4 * (flow % 4 == 3)}")) for flow in range(12))
+    one = Measurement(Step("members/forward", "members"), 0, 1, members=replace(RESULT, traces=traces))
+    said = words(html.render(replace(q, measurements=(one,))), "members")
+    assert "Forward: routers at hop 2 of 12 flows traced, 2 ways in all. Equal routes are no fault" in said
+    assert "10.0.3.6 3 UDP 192.0.2.1 ports 24067, 24071, 24075 to 192.0.2.9 port 4863" in said
+    (row,) = [fact for fact in facts(replace(q, measurements=(one,))) if fact.statistic == "flows by 10.0.3.6 at hop 2"]
+    assert (row.value, row.n) == (3, 12)
