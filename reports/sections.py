@@ -20,6 +20,7 @@ from linkqual.reports import (
     bursts,
     charts_delay,
     charts_loss,
+    checks,
     demarcation,
     ladder,
     markings,
@@ -71,6 +72,7 @@ def sections(q: Qualification) -> dict[str, Any]:
         "services": services.section(q),
         "path": path(q),
         "paths": paths.section(q),
+        "checks": checks.section(q),
         "demarcation": demarcation.section(q),
         "marking": markings.result_of(q),
         "marking_tables": markings.tables(q),
@@ -106,6 +108,7 @@ def contents(shown: dict[str, Any]) -> list[tuple[str, str]]:
     every = (
         ("why", "Why", shown["why"]["cards"]),
         ("findings", "Findings", True),
+        ("checks", "Topology", shown["checks"]["shown"]),
         ("delay", "Delay", asked["stamp"]),
         ("loss", "Loss", asked["stamp"]),
         ("throughput", "Throughput", asked["throughput"]),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from linkqual.model import Direction, Qualification
-from linkqual.reports import bursts, demarcation, ladder, paths, services, why
+from linkqual.reports import bursts, checks, demarcation, ladder, paths, services, why
+from linkqual.session import compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,32 @@ def facts(q: Qualification) -> Iterator[Fact]:
     yield from _services(q)
     yield from _paths(q)
     yield from _parts(q)
+    yield from _both_ways(q)
+
+
+def _both_ways(q: Qualification) -> Iterator[Fact]:
+    """What both routes have in common, each quantity of both directions, and the self-checks."""
+    for path in (m.path for m in q.measurements if m.path is not None):
+        found = compared.of(path)
+        for name, share in (("routers in common", found.routers), ("links in common", found.links)):
+            if share is not None:
+                yield Fact(
+                    "path_symmetry",
+                    name,
+                    Direction.ROUND_TRIP,
+                    None,
+                    *share,
+                    "ratio",
+                    because=found.word,
+                    decide=found.settle,
+                )
+    for row in checks.rows(q):
+        one, ratio = row.beside, row.beside.ratio or (None, None, None)
+        said = f"{one.word}: {one.said}"
+        yield Fact("both_directions", one.what, Direction.ROUND_TRIP, *ratio, "ratio", one.n, said, one.settle)
+    for check in checks.checks_of(q):
+        said = f"{check.outcome}: {check.because}"
+        yield Fact("self_check", check.name, Direction.ROUND_TRIP, because=said, decide=check.settle)
 
 
 def _parts(q: Qualification) -> Iterator[Fact]:

@@ -13,6 +13,7 @@ from linkqual.model import Direction, Finding, Outcome, Qualification
 from linkqual.reports import (
     accounts,
     brief,
+    checks,
     demarcation,
     markings,
     path_text,
@@ -74,7 +75,13 @@ def render(
         *(_head(q, style), _path(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)]),
         _accounts(q, style),
         *(_markings(q, style), _headed(_loads(q), style), _sentences(q, style)),
-        *(_headed(brief.causes(q), style), _headed(demarcation.brief(q), style), _notes(q, style), _banner(q, style)),
+        *(
+            _headed(brief.causes(q), style),
+            _headed(demarcation.brief(q), style),
+            _checks(q, style),
+            _notes(q, style),
+            _banner(q, style),
+        ),
     ]
     if report:
         blocks.append([f"report   {style.text(report)}"])
@@ -269,6 +276,10 @@ def _markings(q: Qualification, style: _Style) -> list[str]:
     return [style.paint(first, "2"), *others, style.paint(style.text(markings.LEGEND), "2")]
 
 
+def _checks(q: Qualification, style: _Style) -> list[str]:
+    return _headed(checks.brief(q, unicode=style.unicode), style)
+
+
 def _headed(lines: list[tuple[str, str]], style: _Style) -> list[str]:
     """A word in front of each, the text beside it."""
     found: list[str] = []
@@ -322,11 +333,12 @@ def _notes(q: Qualification, style: _Style) -> list[str]:
         texts.append(f"{trouble.head}: {trouble.fault.message}{hint}")
     notes = q.verdict.notes if q.verdict else ()
     told = {finding.because for finding in wording.findings_of(q)}  # above, also of advisory red lines
+    told |= {one.because for one in checks.checks_of(q)}
     told |= {said for _, said in (path_words.sentences(q) if path_words.about_path(q) else path_words.course(q))}
     texts += [
         note.sentence
         for note in notes
-        if note.weight == "warn" and note.sentence.removeprefix("advisory: ") not in told
+        if note.weight == "warn" and not any(note.sentence.removeprefix("advisory: ") in said for said in told)
     ]
     lines: list[str] = []
     for text in texts:

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from linkqual.model import Conditions, Direction, Link, Measurement, Objective, StampResult, Summary, ThroughputResult
+from linkqual.model import (
+    Conditions,
+    Direction,
+    Link,
+    Measurement,
+    Objective,
+    StampResult,
+    Summary,
+    Tally,
+    ThroughputResult,
+)
 from linkqual.rules import clocks, goodput_pair, hosts, ladder, ledger, seconds
 from linkqual.session import delay_symmetry
 from linkqual.session.delay_symmetry import DelayDifference
@@ -175,7 +185,7 @@ def _loss(stream: Measurement, result: StampResult) -> Iterator[Beside]:
 
 
 def _losses(
-    stream: Measurement, lost: dict[Direction, tally.Tally], shares: dict[Direction, float]
+    stream: Measurement, lost: dict[Direction, Tally], shares: dict[Direction, float]
 ) -> tuple[str, str, str, tuple[float, float | None, float | None] | None]:
     worse, better = sorted(WAYS, key=lambda way: -shares[way])
     if not lost[worse].bad:

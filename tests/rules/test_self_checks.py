@@ -25,8 +25,11 @@ from linkqual.model import (
     SelfCheck,
     Step,
 )
+from linkqual.reports import html, terminal
+from linkqual.reports.sheet_facts import facts
 from linkqual.rules.self_checks import NON_BLOCKING, ROUTES, SITES
 
+from ..reports.samples import SAMPLES
 from ..scenarios.streams import FORWARD, REVERSE, ROUND_TRIP, goodput, stamp, steady
 from ..scenarios.test_asymmetry import counted, path, ways
 
@@ -202,3 +205,21 @@ def test_late_bursts_block() -> None:
     found = of(NON_BLOCKING, *SEEN, lines=(objective,))
     assert found.outcome == "UNKNOWN"
     assert "bursts forward" in dict(found.evidence)
+
+
+def test_what_was_judged_comes_to_the_page_and_the_sheet() -> None:
+    taken = (ways(7, 12), *SEEN[1:], stamp(counted(4.1, 9.8), 1000))
+    plan = Plan("of mine", (), (), LINK)
+    q = replace(SAMPLES["few"](), plan=plan, measurements=taken, verdict=rules.judge(plan, taken))
+    said = html.render(q)
+    assert "<h2>Topology</h2>" in said
+    for quantity in ("One-way delay", "Delay variation", "Loss", "Goodput", "Both at once"):
+        assert quantity in said
+    assert "reverse is longer by" in said
+    rows = {(fact.metric, fact.statistic): fact for fact in facts(q)}
+    assert rows["self_check", "symmetric routes"].because.startswith("FAIL: traces: asymmetric: forward crosses 7")
+    assert rows["path_symmetry", "links in common"].high == 0.5
+    assert (rows["both_directions", "goodput"].value or 0) > 0.99
+    seen = terminal.render(q, 200)
+    assert "✗ symmetric routes" in seen
+    assert seen.count("reverse is longer by") == 1
