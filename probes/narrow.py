@@ -8,6 +8,7 @@ import numpy as np
 
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, Measurement, Step
+from linkqual.probes import recursive
 from linkqual.probes.bench import Bench, Progress, fault_of, rest
 from linkqual.probes.loading import Loading
 from linkqual.probes.trains import bounds_of, opened
@@ -19,6 +20,8 @@ _HALF = 0.5  # of the time: as long as a load lasts, so long is the silence
 
 def measure(step: Step, bench: Bench) -> Measurement:
     """Train after train until the narrowest link is known. What was found is kept when a fault ends it."""
+    if step.params.get("far_end") == "reflector":
+        return recursive.measure(step, bench)
     started_ns, clock = time.time_ns(), time.monotonic_ns()
     params = step.params
     bounds = bounds_of(step)

@@ -86,7 +86,7 @@ class LoadedHop:
 class LoadedPath:
     """Where the queue (or the loss) of a load begins. The narrow place lies between hop `after` (0: the sending host) and hop `before`.
 
-    `by`: "queue", "loss", or "" when nothing is known (`because` says why).
+    `by`: "queue", "loss", "train" (a recursive one, from one end alone), or "" when nothing is known (`because` says why).
     """
 
     direction: Direction

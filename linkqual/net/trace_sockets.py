@@ -33,6 +33,7 @@ _MSG_ERRQUEUE = 0x2000
 _ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3  # of struct sock_extended_err
 _ROOM = 2048
 _BIND_TRIES = 20
+_TRAIN_TRIES = 50  # each answer that comes meanwhile stops one
 _SEND_TRIES = 5  # an error still pending on the socket is reported by the next send
 
 
@@ -120,6 +121,17 @@ class TraceSockets:
                 if attempt == _SEND_TRIES or error.errno in {errno.EPERM, errno.EMSGSIZE}:
                     raise
             yield from self._error_queue()
+
+    def send_octets(self, octets: bytes, ttl: int) -> None:
+        """Send one packet of the flow, whatever errors others of it have met: they wait for `receive`. Raises OSError when it cannot be sent."""
+        hops = _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL
+        for attempt in range(1, _TRAIN_TRIES + 1):
+            try:
+                self._udp.sendmsg([octets], [(self._level, hops, struct.pack("i", ttl))], 0, self._to)
+                return
+            except OSError as error:
+                if attempt == _TRAIN_TRIES or error.errno in {errno.EPERM, errno.EMSGSIZE}:
+                    raise
 
     def receive(self, timeout_ns: int) -> Iterator[Reply]:
         """What comes within the time; ends with the first bundle. Foreign and damaged packets are passed over."""

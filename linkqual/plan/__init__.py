@@ -40,7 +40,7 @@ from linkqual.profile.limits import IDEAL, NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 from linkqual.profile.probe_settings import defaults
 
-WITHOUT_AGENT = ("path", "ping", "stamp")  # what can be measured, if less of it, without an agent at the far end
+WITHOUT_AGENT = ("path", "ping", "stamp", "narrow")  # what can be measured, if less of it, without an agent at the far end
 # What explains the throughput comes after it; what loads the line in patterns of its own last.
 ORDER = (
     "path",

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from linkqual.errors import UsageError
 from linkqual.model import Direction, Json, Step
+from linkqual.plan import recursive
 from linkqual.plan.trains import packet_bytes
-from linkqual.session.narrow import LONGEST_NS, MARKER_IN, WHOLE_SHARE
+from linkqual.session.narrow import MARKER_IN, WHOLE_SHARE
+from linkqual.session.prefixes import LONGEST_NS
 from linkqual.session.train import ABOVE
 from linkqual.stats.throughput import OVERHEAD_BYTES
 from linkqual.units import NS_PER_S, format_count
@@ -24,17 +26,15 @@ TWICE = 2.0  # the contract: what is faster needs no explanation
 
 def build(builder: Builder, settings: dict[str, Json]) -> tuple[list[Step], list[str]]:
     """A step in each direction, with consent."""
-    if not builder.options.expiring_load:
-        why = (
-            "narrow is left out: it sends load that expires on routers, and nobody has allowed that (--allow-expiring-load); "
-            "--only gentle finds where a queue begins without it"
-        )
-        if "narrow" in builder.options.only:
-            raise UsageError(
-                "the search for the narrowest hop sends load that expires on routers",
-                "give --allow-expiring-load, or take --only gentle, which sends none and finds where a queue begins",
-            )
-        return [], [why]
+    options = builder.options
+    if not options.expiring_load:
+        other = "" if options.reflector else "; --only gentle finds where a queue begins without it"
+        why = "it sends load that expires on routers, and nobody has allowed that (--allow-expiring-load)"
+        if "narrow" in options.only:
+            raise UsageError(f"narrow: {why}", f"give --allow-expiring-load{other}")
+        return [], [f"narrow is left out: {why}{other}"]
+    if options.reflector:
+        return recursive.build(builder)
     steps = [_step(builder, settings, way) for way in (Direction.FORWARD, Direction.REVERSE)]
     said = (
         f"narrow: in each direction up to {format_count(_expiring(steps[0].total_bytes, steps[0].params['packet_bytes']))} packets expire on "
