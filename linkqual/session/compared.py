@@ -26,18 +26,13 @@ from linkqual.session.symmetry import (
 
 LINK_BESIDE = "link beside"
 _SETTLE = {
-    Link.DIFFERENT: "ask the carrier for the routers of both ways, or trace as root over IPv4 (Record Route)",
-    Link.UNSEEN: "have the silent routers answer (ICMP time exceeded), or trace as root over IPv4: Record Route shows routers that keep silent",
-    Link.LAN: "ask who else forwards on that subnet, or trace as root over IPv4 (Record Route)",
+    Link.DIFFERENT: "ask the carrier for the routers of both ways, or trace over IPv4 (Record Route)",
+    Link.UNSEEN: "have the silent routers answer (ICMP time exceeded), or trace over IPv4: Record Route shows routers that keep silent",
+    Link.LAN: "ask who else forwards on that subnet, or trace over IPv4 (Record Route)",
     Link.ONE_NAME: "ask the carrier which links join these routers: their one address hides them",
 }
-_UNNAMED = "trace as root over IPv4 on a path that lets IP options through (Record Route names the routers), or ask the carrier for both routes"
+_UNNAMED = "trace over IPv4 on a path that lets IP options through (Record Route names the routers), or ask the carrier for both routes"
 _BESIDE = "ask the carrier whether parallel links or another router of the same rank lie there"
-
-_SECOND = (
-    "a second link between two of these routers would not show where one answers from the way in and the other from its way back; "
-    "Record Route of both ways (root, IPv4) excludes it"
-)
 
 
 def of(path: PathResult) -> Compared:
@@ -74,11 +69,6 @@ def measured(forward: Trace, reverse: Trace) -> Compared:
     return Compared(
         word(verdict, routers), there, back, *in_common, forward_only, reverse_only, settle(verdict, routers)
     )
-
-
-def _recorded(routers: Routers) -> bool:
-    """Whether Record Route told of both ways which link every router but the last sent the probe onward by."""
-    return None not in [*(routers.there_egress or [None, None])[:-1], *(routers.back_egress or [None, None])[1:]]
 
 
 def word(verdict: str, routers: Routers) -> str:
@@ -137,7 +127,7 @@ def _at(egress: Hops, place: int) -> str | None:
 
 
 def _certain_links(routers: Routers, surely: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Links (there, back) that surely are one: those of an end, and those between two routers that surely are one each."""
+    """Links (there, back) that surely are one: those of an end, and those by which Record Route of both ways joins two routers."""
     n, m = len(routers.there), len(routers.back)
     found = set()
     if n and m and routers.near and routers.there[0] and mates(routers.near, routers.there[0]):
@@ -146,8 +136,7 @@ def _certain_links(routers: Routers, surely: set[tuple[int, int]]) -> set[tuple[
         found.add((n, m))
     for i, j in surely:
         if (i + 1, j + 1) in surely:
-            near_side = _at(routers.there_egress, i) or routers.back[j]
-            far_side = _at(routers.back_egress, j + 1) or routers.there[i + 1]
+            near_side, far_side = _at(routers.there_egress, i), _at(routers.back_egress, j + 1)
             if near_side and far_side and mates(near_side, far_side):
                 found.add((i + 1, j + 1))
     return found
@@ -185,7 +174,7 @@ def settle(verdict: str, routers: Routers) -> str:
     if verdict == ASYMMETRIC:
         return _BESIDE if word(verdict, routers) == LINK_BESIDE else ""
     if verdict == SYMMETRIC:
-        return "" if len(routers.there) < 2 or _recorded(routers) else _SECOND
+        return ""
     if len(routers.there) != len(routers.back):
         return "trace again, with more rounds: the last hop before the end kept silent"
     states = links(routers.there, routers.back, routers.near, routers.far)

@@ -8,11 +8,12 @@ reverse trace shows, and router k + 1, whose near-facing address the forward tra
        link 0    link 1    link 2           reverse trace, turned round, shows the near end, then g1 g2
       near  f1  g1    f2  g2  far           link k is proven when its two addresses are mates: /31 or /30 partners
 
-Many routers (Linux by default, as RFC 1812 s4.3.2.4 asks) answer from the interface of their own way back instead. Then the
-links on both sides of a router can look proven although one direction takes another router of the same rank: a detour of one
-router and equal length. `symmetric` therefore also needs every router identified: next to an end that has no other neighbour,
-answering from one address in both directions, or by Record Route (RFC 791), which tells the address a router really sent the
-probe onward from. What cannot be seen (silent routers, a LAN with room for a second gateway) leaves it undetermined.
+Many routers (Linux by default, as RFC 1812 s4.3.2.4 asks) answer from the interface of their own way back instead, and one path may have
+both kinds. Then links can look proven although one direction takes another router of the same rank, or another link between the same two; and
+where routers share flows over equal ways, their answers may leave by one that the flow does not take. What is certain is what the probes
+themselves met: their number of hops, and, by Record Route (RFC 791), from which address each router really sent them onward. `symmetric`
+therefore needs Record Route of both ways, or one router alone; without it, a single link that differs is no proof of `asymmetric` either. What
+cannot be seen (silent routers, a LAN with room for a second gateway) leaves it undetermined.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, ip_address
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from linkqual.model import Hop, Trace
 from linkqual.session.alignment import Hops, Routers, align, mates, same_router
@@ -78,25 +79,49 @@ def routers_of(forward: Trace, reverse: Trace) -> Routers:
 
 def judge(routers: Routers) -> tuple[str, str]:
     """The verdict and its reason for the routers of two whole traces."""
-    there, back, near, far = routers.there, routers.back, routers.near, routers.far
-    if len(there) != len(back):
+    count = len(routers.there)
+    if count != len(routers.back):
         return _unequal(routers)
-    count = len(there)
     if not count:
         return SYMMETRIC, "no router lies between the two ends"
     different = contradiction(routers)
     if different is not None:
         return ASYMMETRIC, _difference(routers, different)
-    sent_there, sent_back = _filled(routers.there_egress, back), _filled(routers.back_egress, there)
-    recorded = None not in [*routers.there_egress[: count - 1], *routers.back_egress[1:]] and bool(routers.there_egress)
-    states = links(sent_back, sent_there, near, far)
-    if recorded and not _doubt(sent_back, sent_there, states):
-        return SYMMETRIC, f"both directions cross the same {_routers_text(count)}, as Record Route shows"
-    states = links(there, back, near, far)
-    doubt = _doubt(there, back, states) or _unidentified(routers, states)
-    if doubt:
-        return UNDETERMINED, doubt
-    return SYMMETRIC, f"both directions cross the same {_routers_text(count)}: every link and router is proven"
+    doubt = _unproven(routers)
+    return (
+        (UNDETERMINED, doubt)
+        if doubt
+        else (SYMMETRIC, f"both directions cross the same {_routers_text(count)}{_how(count)}")
+    )
+
+
+def _how(count: int) -> str:
+    return ", as Record Route shows" if count > 1 else ""
+
+
+def _unproven(routers: Routers) -> str:
+    """What keeps as many routers each way that show no contradiction from being proven the same; empty when nothing does."""
+    there, back, near, far = routers.there, routers.back, routers.near, routers.far
+    plain = links(there, back, near, far)
+    if len(there) == 1:
+        named = there[0] is not None and there == back  # it has links of its own to either end, whatever its name
+        return "" if named else _doubt(there, back, plain)
+    if not recorded(routers):
+        return _doubt(there, back, plain) or (
+            f"all {len(plain)} links look the same in both directions, but Record Route did not come through (IPv6 has none), and without it "
+            "another router of equal rank, or a second link between two routers, could not be told apart"
+        )
+    sent_there, sent_back = routers.there_egress, routers.back_egress
+    doubt = _doubt(sent_back, sent_there, links(sent_back, sent_there, near, far))
+    if not doubt and Link.DIFFERENT in (plain[0], plain[-1]):
+        return "an end seems to have more than one link: the first router that answers there is not on the link of its address"
+    return doubt
+
+
+def recorded(routers: Routers) -> bool:
+    """Whether Record Route told of both ways from which address every router sent the probe onward."""
+    told = (routers.there_egress, routers.back_egress)
+    return all(bool(one) and None not in one for one in told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +139,28 @@ class Contradiction:
 
 
 def contradiction(routers: Routers) -> Contradiction | None:
-    """Two lists of one length that show different links; None where they show none, or where none of their links can be told."""
+    """Two lists of one length that show different links; None where they show none, or where none of their links can be told.
+
+    By the addresses that sent the probes onward, where all are known. By those that answered only where two links in a row differ:
+    a router that shares flows over parallel links may answer from another one than the flow takes.
+    """
     there, back = routers.there, routers.back
     if len(there) != len(back):
         return None
+    if recorded(routers):
+        return _contradicted(routers, routers.back_egress, routers.there_egress, 1)
     sent_there, sent_back = _filled(routers.there_egress, back), _filled(routers.back_egress, there)
-    for right, left in ((there, back), (there, sent_there), (sent_back, back), (sent_back, sent_there)):
-        states = links(right, left, routers.near, routers.far)
-        if Link.DIFFERENT in states and (Link.PROVEN in states or Link.ONE_NAME in states):
-            return Contradiction(right, left, tuple(states))
+    for right, left in ((there, back), (there, sent_there), (sent_back, back)):
+        if found := _contradicted(routers, right, left, 2):
+            return found
+    return None
+
+
+def _contradicted(routers: Routers, right: Hops, left: Hops, in_a_row: int) -> Contradiction | None:
+    states = links(right, left, routers.near, routers.far)
+    longest = max((len(list(run)) for state, run in groupby(states) if state is Link.DIFFERENT), default=0)
+    if longest >= in_a_row and (Link.PROVEN in states or Link.ONE_NAME in states):
+        return Contradiction(right, left, tuple(states))
     return None
 
 
@@ -131,41 +169,25 @@ def _filled(egress: Hops, answered: Hops) -> Hops:
     return [sent or address for sent, address in zip(egress or [None] * len(answered), answered, strict=True)]
 
 
-def _unidentified(routers: Routers, states: Sequence[Link]) -> str:
-    """A sentence when some router could be another one in each direction although all links look proven."""
-    count = len(routers.there)
-    known = {1} if states[0] is Link.PROVEN else set()
-    known |= {count} if states[count] is Link.PROVEN else set()
-    for addresses, others in (
-        (routers.there, routers.back),
-        (routers.there_egress, routers.back),
-        (routers.back_egress, routers.there),
-    ):
-        known |= {k for k, (a, b) in enumerate(zip(addresses, others, strict=False), start=1) if a and a == b}
-    unknown = [k for k in range(1, count + 1) if k not in known]
-    if not unknown:
-        return ""
-    return (
-        f"all {count + 1} links look the same in both directions, but Record Route did not come through (IPv6 has none), and "
-        f"without it another router of equal rank at hop {', '.join(map(str, unknown))} could not be told apart"
-    )
+_NO_MATES = "no link shows both its ends on one /30 or /31 subnet: addresses cannot tell these routers apart"
+_OTHERWISE = (
+    "another link in one direction, or routers that answer from another link than the probe took (as where flows are shared over "
+    "parallel ones): without Record Route of both ways (IPv6 has none) these look alike"
+)
 
 
 def _doubt(there: Hops, back: Hops, states: Sequence[Link]) -> str:
     """What keeps links without a contradiction from being proven; empty when nothing does."""
     for state, why in (
-        (
-            Link.DIFFERENT,
-            "no link shows both its ends on one /30 or /31 subnet: addresses cannot tell these routers apart",
-        ),
+        (Link.DIFFERENT, _OTHERWISE if Link.PROVEN in states or Link.ONE_NAME in states else _NO_MATES),
         (Link.UNSEEN, "a silent router hides its links; all that is visible is the same in both directions"),
         (Link.LAN, "all else is the same in both directions, but a larger subnet has room for a second router"),
     ):
         places = [k for k, found in enumerate(states) if found is state]
         if places:
             return f"{why} ({_places(places, len(there))})"
-    if Link.ONE_NAME in states and not _all_named(there, back, states):
-        return "a router that answers from one address in both directions hides the links beside it"
+    if Link.ONE_NAME in states:
+        return "a router that shows one address in both directions hides the links beside it: another link between two routers would not show"
     return ""
 
 
@@ -200,17 +222,6 @@ def _may_share_subnet(a: str, b: str, proven: Sequence[tuple[str, str]]) -> bool
     if span > (8 if isinstance(x, IPv4Address) else 64):
         return False
     return not any(int(ip_address(end)) >> span == int(x) >> span for pair in proven for end in pair)
-
-
-def _all_named(there: Hops, back: Hops, states: Sequence[Link]) -> bool:
-    """Whether every link that shows no mates lies between an end or a proven router and one that answers from one address."""
-    named = [True, *(a == b for a, b in zip(there, back, strict=True)), True]
-    for k, state in enumerate(states):
-        if state is Link.ONE_NAME:
-            for router, other in ((k, k - 1), (k + 1, k + 1)):
-                if not named[router] and states[other] is not Link.PROVEN:
-                    return False
-    return True
 
 
 def _unequal(routers: Routers) -> tuple[str, str]:
