@@ -24,7 +24,7 @@ from linkqual.model import (
     Plan,
 )
 from linkqual.profile.limits import ASSUMED_MTU
-from linkqual.rules import narrow, ways
+from linkqual.rules import loaded_path, narrow, ways
 from linkqual.session import hop_loss, members, mtu, routes, segments
 from linkqual.session.members import Group
 from linkqual.session.segments import Owners, Placed, Way
@@ -71,33 +71,27 @@ def rows(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Fin
 def _narrow(measurements: Sequence[Measurement], way: Way) -> Iterator[_Fault]:
     """The narrowest hop: as load that expires tells it, else where the queue of a load begins."""
     loaded = _loaded(measurements, way.direction)
-    for key, found in (
-        (one.step.key, one.narrow) for one in measurements if one.narrow and one.narrow.direction is way.direction
-    ):
-        if found.named:
-            yield _pinned(key, found, way, loaded)
+    queue = loaded if loaded is not None and loaded.by != LOSS else None
+    for one in measurements:
+        if one.narrow is not None and one.narrow.direction is way.direction and one.narrow.named:
+            yield _pinned(one.step.key, one.narrow, way, queue)
             return
-    queue = next((one for one in loaded if one.by == "queue" and one.before is not None), None)
     if queue is not None:
+        settle = "load that expires hop by hop (--allow-expiring-load) names one link"
+        what = f"{_begins(queue)} lies" if queue.by != "queue" else _begins(queue)
         yield _Fault(
-            NARROWEST,
-            f"the queue of {queue.load} begins",
-            _queues([queue], way),
-            queue.after,
-            queue.before,
-            queue.confidence,
-            settle="load that expires hop by hop (--allow-expiring-load) names one link",
+            NARROWEST, what, _seen_under(queue, way), queue.after, queue.before, queue.confidence, settle=settle
         )
 
 
-def _pinned(key: str, found: NarrowResult, way: Way, loaded: Sequence[LoadedPath]) -> _Fault:
+def _pinned(key: str, found: NarrowResult, way: Way, queue: LoadedPath | None) -> _Fault:
     ties = [number for number in found.narrow if number != found.named]
     near = f"; nearly as narrow: {', '.join(ways.between(way, number - 1, number) for number in ties)}" if ties else ""
     pinned = f"link {found.named} of {found.links or way.last}, {found.confidence} confidence: {found.because}{near}"
     return _Fault(
         NARROWEST,
         f"{narrow.carries(found)}, a {found.kind}",
-        ((key, pinned), *_queues([one for one in loaded if one.by == "queue"], way)),
+        ((key, pinned), *(_seen_under(queue, way) if queue is not None else ())),
         found.named - 1,
         found.named,
         found.confidence,
@@ -106,19 +100,24 @@ def _pinned(key: str, found: NarrowResult, way: Way, loaded: Sequence[LoadedPath
     )
 
 
-def _loaded(measurements: Sequence[Measurement], way: Direction) -> list[LoadedPath]:
-    every = [path for one in measurements for path in (one.loaded_path, one.loaded_path_back) if path is not None]
-    return [path for path in every if path.direction is way and path.by]
+def _loaded(measurements: Sequence[Measurement], way: Direction) -> LoadedPath | None:
+    """The surest one that shows a place."""
+    found = loaded_path.best(measurements, way)
+    return found if found is not None and found.by and found.after is not None and found.before is not None else None
 
 
-def _queues(loaded: Sequence[LoadedPath], way: Way) -> Evidence:
-    return tuple(
-        (
-            "hops under load",
-            f"the {one.by} of {one.load} begins {_between(way, one.after, one.before)}, {one.confidence} confidence: {one.because}",
-        )
-        for one in loaded
+def _begins(found: LoadedPath) -> str:
+    what = {"queue": "the queue of {} begins", LOSS: "loss under {} begins"}.get(
+        found.by, "the narrowest place under {}"
     )
+    return what.format(found.load)
+
+
+def _seen_under(found: LoadedPath, way: Way) -> Evidence:
+    said = (
+        f"{_begins(found)} {_between(way, found.after, found.before)}, {found.confidence} confidence: {found.because}"
+    )
+    return (("hops under load", said),)
 
 
 def _losses(measurements: Sequence[Measurement], findings: Sequence[Finding], way: Way) -> Iterator[_Fault]:
@@ -133,12 +132,12 @@ def _losses(measurements: Sequence[Measurement], findings: Sequence[Finding], wa
         ),
         None,
     )
-    under = next((one for one in _loaded(measurements, way.direction) if one.by == "loss"), None)
-    if under is not None:
+    under = _loaded(measurements, way.direction)
+    if under is not None and under.by == LOSS:
         yield _Fault(
             LOSS,
-            f"loss under {under.load}",
-            _queues([under], way),
+            _begins(under),
+            _seen_under(under, way),
             under.after,
             under.before,
             under.confidence,

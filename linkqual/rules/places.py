@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from linkqual.model import Direction, Evidence, Link, LoadedPath, Measurement, NarrowResult, Place, Plan
-from linkqual.rules import words
+from linkqual.model import Direction, Evidence, Link, Measurement, NarrowResult, Place, Plan
+from linkqual.rules import loaded_path, words
 from linkqual.units import format_rate
 
 EGRESS = {Direction.FORWARD: "end A's egress", Direction.REVERSE: "end B's egress"}
@@ -112,27 +112,12 @@ def _loads(way: Direction, measurements: Sequence[Measurement]) -> Iterator[_Sai
 
 def _queue(egress: bool, way: Direction, measurements: Sequence[Measurement]) -> Evidence:
     """Where a load's queue begins, if that is in this place for certain."""
-    loaded = [
-        path
-        for one in measurements
-        for path in (one.loaded_path, one.loaded_path_back)
-        if path is not None and path.direction is way
-    ]
-    return tuple(
-        ("hops under load", f"{_begins(path)} ({path.confidence} confidence)")
-        for path in loaded
-        if _inside(egress, path)
-    )
-
-
-def _inside(egress: bool, path: LoadedPath) -> bool:
-    if not path.by or path.after is None or path.before is None:
-        return False
-    return path.before <= 1 if egress else path.after >= 1
-
-
-def _begins(path: LoadedPath) -> str:
-    return f"the {path.by} of {path.load} begins between hop {path.after} and hop {path.before}"
+    found = loaded_path.best(measurements, way)
+    if found is None or not found.by or found.after is None or found.before is None:
+        return ()
+    inside = found.before <= 1 if egress else found.after >= 1
+    said = f"the {found.by} of {found.load} begins between hop {found.after} and hop {found.before}"
+    return (("hops under load", f"{said} ({found.confidence} confidence)"),) if inside else ()
 
 
 def _declared(egress: bool, way: Direction, link: Link) -> str:
