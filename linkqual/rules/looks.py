@@ -11,18 +11,28 @@ from linkqual.session import members, mtu
 PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
 BESIDE = ""  # of a look that is shown and decides nothing
 WAYS = (Direction.FORWARD, Direction.REVERSE)
-NO_FLOWS, FLOWS = "flows that differ by a port were not compared in both directions", "measure with the members probe"
-NO_SIZES, SIZES = "not known in both directions", "measure with the mtu probe"
+NOT_MEASURED = "not measured"
+NO_FLOWS = "flows that differ by a port were not told apart in both directions"
+NO_SIZES = "not known in both directions"
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One thing that was looked at. `outcome` BESIDE: evidence that decides nothing."""
+    """One thing that was looked at. `outcome` BESIDE: evidence that decides nothing. `shown`: as evidence, where that is more than `said`."""
 
     what: str
     outcome: str
     said: str
     settle: str = ""
+    shown: str = ""
+    probe: str = ""  # that was not run and would tell
+
+
+def unseen(what: str, probe: str, why: str, measurements: Sequence[Measurement]) -> Look:
+    """UNKNOWN: the probe was not run; or it was, and `why` says what kept it from telling."""
+    if any(one.step.probe == probe and one.measured for one in measurements):
+        return Look(what, UNKNOWN, why, f"measure again with the {probe} probe")
+    return Look(what, UNKNOWN, NOT_MEASURED, probe=probe)
 
 
 def known_sizes(measurements: Sequence[Measurement]) -> tuple[MtuWay, MtuWay] | None:

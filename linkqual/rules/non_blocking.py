@@ -10,17 +10,17 @@ from linkqual.rules import hosts, loads, seconds
 from linkqual.rules.directions import HOST, LESS, SHARED, Beside
 from linkqual.rules.looks import (
     FAIL,
-    FLOWS,
     NO_FLOWS,
     NO_SIZES,
+    NOT_MEASURED,
     PASS,
-    SIZES,
     UNKNOWN,
     WAYS,
     Look,
     group_words,
     groups,
     known_sizes,
+    unseen,
 )
 from linkqual.session.marking import DSCP, ECN, survivals
 from linkqual.units import format_rate, format_ratio
@@ -37,18 +37,22 @@ def looks(
     yield from _markings(measurements)
     yield _fits(plan, measurements)
     yield from (_rate(plan, measurements, way) for way in WAYS)
-    yield _together(besides.get("both at once"))
+    yield _together(besides.get("both at once"), measurements)
     yield _crowded(measurements)
     bursts = [one for one in findings if one.objective.metric == "burst_completion" and one.objective.limit is not None]
     for one in bursts:
         outcome = {Outcome.PASS: PASS, Outcome.FAIL: FAIL}.get(one.outcome, UNKNOWN)
-        yield Look(f"bursts {one.objective.direction}", outcome, one.because, one.decide)
+        what = f"bursts {one.objective.direction}"
+        if one.outcome is Outcome.NO_DATA:
+            yield unseen(what, "bursts", one.because, measurements)
+        else:
+            yield Look(what, outcome, one.because, one.decide)
 
 
 def _markings(measurements: Sequence[Measurement]) -> Iterator[Look]:
     result = next((one.marking for one in measurements if one.marking is not None), None)
     if result is None:
-        yield Look("marking", UNKNOWN, "not looked at", "measure with the marking probe")
+        yield unseen("marking", "marking", NOT_MEASURED, measurements)
         return
     for statistic, name in ((DSCP, dscp_name), (ECN, ecn_name)):
         found = [(way, one) for way in WAYS for one in survivals(result.rows, way, statistic)]
@@ -78,7 +82,7 @@ def _fits(plan: Plan, measurements: Sequence[Measurement]) -> Look:
     asked = plan.link.mtu or ASSUMED_MTU
     ways = known_sizes(measurements)
     if ways is None:
-        return Look("packet size", UNKNOWN, NO_SIZES, SIZES)
+        return unseen("packet size", "mtu", NO_SIZES, measurements)
     least = min(ways, key=lambda way: way.passes or 0)
     passes = least.passes or 0
     fitting = next((size for size in RDMA_MTUS if size + RDMA_HEADERS <= passes), None)
@@ -96,7 +100,7 @@ def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction) -> Lo
     what, load = f"goodput {way}", seconds.heaviest(measurements, way)
     result = load.throughput if load is not None else None
     if load is None or result is None or not result.receiver_bps:
-        return Look(what, UNKNOWN, "not measured", "measure with the throughput probe")
+        return unseen(what, "throughput", NOT_MEASURED, measurements)
     allowed = result.allowed_bps
     if not allowed or plan.link.contracted_bps(way) is None:
         return Look(
@@ -118,11 +122,9 @@ def _against(what: str, load: Measurement, result: ThroughputResult, allowed: fl
     return Look(what, FAIL, said, "see why it falls short")
 
 
-def _together(both: Beside | None) -> Look:
+def _together(both: Beside | None, measurements: Sequence[Measurement]) -> Look:
     if both is None:
-        return Look(
-            "both directions at once", UNKNOWN, "not measured", "measure with the throughput probe (both: true)"
-        )
+        return unseen("both directions at once", "throughput", "not measured beside each alone", measurements)
     outcome = {SHARED: FAIL, HOST: UNKNOWN}.get(both.word, PASS)
     return Look("both directions at once", outcome, both.said.partition(": ")[2], both.settle)
 
@@ -131,12 +133,7 @@ def _crowded(measurements: Sequence[Measurement]) -> Look:
     """Flows that lose packets or wait more than others meet a member that is full or bad."""
     found = groups(measurements)
     if len(found) < len(WAYS):
-        return Look(
-            "single paths",
-            UNKNOWN,
-            NO_FLOWS,
-            FLOWS,
-        )
+        return unseen("single paths", "members", NO_FLOWS, measurements)
     bad = {way: tuple(kind for kind in kinds if kind != "path") for way, kinds in found.items()}
     said = ", ".join(f"{group_words(bad[way])} {way}" for way in WAYS)
     return Look(

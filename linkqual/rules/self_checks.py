@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from linkqual.model import Finding, Measurement, Plan, SelfCheck
 from linkqual.rules import directions, non_blocking, route_symmetry, sites
 from linkqual.rules.directions import Beside
-from linkqual.rules.looks import BESIDE, FAIL, PASS, UNKNOWN, Look
+from linkqual.rules.looks import BESIDE, FAIL, NOT_MEASURED, PASS, UNKNOWN, Look, unseen
 from linkqual.session import compared
 from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED
 
@@ -35,15 +35,23 @@ def _combined(name: str, looks: Sequence[Look], beyond: str) -> SelfCheck:
     by = {outcome: [one for one in looks if one.outcome == outcome] for outcome in (FAIL, UNKNOWN, PASS)}
     outcome = next(each for each in (FAIL, UNKNOWN, PASS) if by[each])
     telling = by[outcome]
-    said = "; ".join(dict.fromkeys(f"{one.what}: {one.said}" for one in telling))
-    if outcome == PASS and beyond:
-        said = f"as far as both ends see: {said}"
+    said = "; ".join(_by_words(telling))
     settle = [one.settle for one in telling if one.settle]
+    if probes := list(dict.fromkeys(one.probe for one in telling if one.probe)):
+        settle.append(
+            f"measure with {'probe' if len(probes) == 1 else 'probes'} {', '.join(probes)}, and our agent at the far end"
+        )
     if outcome == PASS and beyond:
-        settle = [beyond]
-    return SelfCheck(
-        name, outcome, said, tuple((one.what, one.said) for one in looks), "; ".join(dict.fromkeys(settle))
-    )
+        said, settle = f"as far as both ends see: {said}", [beyond]
+    evidence = tuple((one.what, one.shown or one.said) for one in looks)
+    return SelfCheck(name, outcome, said, evidence, "; ".join(dict.fromkeys(settle)))
+
+
+def _by_words(looks: Sequence[Look]) -> Iterator[str]:
+    """ "not measured: marking, packet size"; "routers: 3 forward, 5 back"."""
+    by = {said: [one.what for one in looks if one.said == said] for said in dict.fromkeys(one.said for one in looks)}
+    for said, names in by.items():
+        yield f"{said}: {', '.join(names)}" if said == NOT_MEASURED else f"{', '.join(names)}: {said}"
 
 
 # ---- symmetric routes
@@ -66,13 +74,12 @@ def _routes(measurements: Sequence[Measurement], besides: Mapping[str, Beside]) 
 def _traced(measurements: Sequence[Measurement]) -> Look:
     path = next((one.path for one in measurements if one.path is not None), None)
     if path is None:
-        return Look(
-            "traces",
-            UNKNOWN,
-            "none of one flow from both ends",
-            "measure with the path probe and our agent at the far end",
-        )
+        return unseen("traces", "path", NOT_MEASURED, measurements)
     found = compared.of(path)
     outcome = {SYMMETRIC: PASS, UNDETERMINED: UNKNOWN}.get(found.word, FAIL)
-    said = path.because if outcome == UNKNOWN else route_symmetry.sentence(path)
-    return Look("traces", outcome, said, found.settle)
+    said = (
+        path.because
+        if outcome == UNKNOWN
+        else f"{found.word}, {found.forward_routers} routers forward and {found.reverse_routers} back"
+    )
+    return Look("traces", outcome, said, found.settle, route_symmetry.sentence(path))

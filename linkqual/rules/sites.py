@@ -8,17 +8,16 @@ from linkqual.model import Measurement, Plan
 from linkqual.rules.looks import (
     BESIDE,
     FAIL,
-    FLOWS,
     NO_FLOWS,
     NO_SIZES,
     PASS,
-    SIZES,
     UNKNOWN,
     WAYS,
     Look,
     group_words,
     groups,
     known_sizes,
+    unseen,
 )
 from linkqual.session import compared
 from linkqual.session.symmetry import UNDETERMINED
@@ -38,9 +37,7 @@ def _routers(measurements: Sequence[Measurement]) -> Look:
     path = next((one.path for one in measurements if one.path is not None), None)
     found = compared.of(path) if path is not None else None
     if found is None or found.forward_routers is None or found.reverse_routers is None:
-        return Look(
-            "routers", UNKNOWN, "not counted from both ends", "traces from both ends that reach their end (path)"
-        )
+        return unseen("routers", "path", "not counted from both ends", measurements)
     there, back = found.forward_routers, found.reverse_routers
     if there != back and found.word == UNDETERMINED:
         return Look("routers", UNKNOWN, f"{there} or one fewer forward, {back} or one fewer back", found.settle)
@@ -50,7 +47,7 @@ def _routers(measurements: Sequence[Measurement]) -> Look:
 def _sizes(measurements: Sequence[Measurement]) -> Iterator[Look]:
     ways = known_sizes(measurements)
     if ways is None:
-        yield Look("path MTU", UNKNOWN, NO_SIZES, SIZES)
+        yield unseen("path MTU", "mtu", NO_SIZES, measurements)
         return
     there, back = ways
     interfaces = (there.interface_bytes, back.interface_bytes)
@@ -67,7 +64,7 @@ def _paths(measurements: Sequence[Measurement]) -> Look:
     """Whether flows that differ by a port fare alike in each direction, or unlike in both."""
     found = groups(measurements)
     if len(found) < len(WAYS):
-        return Look("single paths", UNKNOWN, NO_FLOWS, FLOWS)
+        return unseen("single paths", "members", NO_FLOWS, measurements)
     there, back = (found[way] for way in WAYS)
     said = f"{group_words(there)} forward, {group_words(back)} reverse"
     return Look("single paths", PASS if set(there) == set(back) else FAIL, said)

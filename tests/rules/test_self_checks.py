@@ -107,7 +107,7 @@ def test_all_seen_and_alike_passes_and_says_what_is_beyond_sight() -> None:
 def test_nothing_seen_is_unknown_fails_nothing_and_says_what_to_do(name: str) -> None:
     found = of(name)
     assert found.outcome == "UNKNOWN"
-    assert "measure with the" in found.settle
+    assert "measure with probe" in found.settle
     verdict = rules.judge(Plan("of mine", (), (), LINK), (ways(7, 12),))
     assert {one.outcome for one in verdict.checks} == {"FAIL", "UNKNOWN"}
     assert verdict.outcome is Outcome.NO_DATA
@@ -169,7 +169,11 @@ def test_cards_in_unlike_slots_are_told_of_two_hosts_alone() -> None:
         ),
         (with_(*loads(together=50e6), without="throughput"), "FAIL", "take from each other"),
         (with_(flows(FORWARD), flows(REVERSE, 16), without="members"), "FAIL", "some lose packets reverse"),
-        (with_(flows(FORWARD), flows(REVERSE, 0, "interrupted"), without="members"), "UNKNOWN", "not compared in both"),
+        (
+            with_(flows(FORWARD), flows(REVERSE, 0, "interrupted"), without="members"),
+            "UNKNOWN",
+            "not told apart in both",
+        ),
     ],
 )
 def test_what_blocks_fails_and_what_a_host_may_have_done_is_unknown(
@@ -217,7 +221,9 @@ def test_what_was_judged_comes_to_the_page_and_the_sheet() -> None:
         assert quantity in said
     assert "reverse is longer by" in said
     rows = {(fact.metric, fact.statistic): fact for fact in facts(q)}
-    assert rows["self_check", "symmetric routes"].because.startswith("FAIL: traces: asymmetric: forward crosses 7")
+    assert rows["self_check", "symmetric routes"].because.startswith(
+        "FAIL: traces: asymmetric, 7 routers forward and 12 back"
+    )
     assert rows["path_symmetry", "links in common"].high == 0.5
     assert (rows["both_directions", "goodput"].value or 0) > 0.99
     seen = terminal.render(q, 200)
