@@ -137,6 +137,21 @@ def test_throughput_of_a_shipped_line(name: str, tmp_path: Path) -> None:
             assert mean < 0.95 * taken["throughput"]["allowed_bps"]
 
 
+def test_a_way_back_over_other_routers_is_asymmetric_and_longer(tmp_path: Path) -> None:
+    asked = ("--only", "path", "--only", "stamp", "--rate", "2k", "--duration", "1s", "--quick", "--no-calibration")
+    told = run(tmp_path, "--line", "long-return", "--profile", "training", *asked)
+    described = read.line("long-return")
+    there, back = (len(way) - 2 for way in (described.forward, described.reverse))
+    (path,) = told.of("path")
+    compared = path["path"]["compared"]
+    assert (compared["word"], compared["forward_routers"], compared["reverse_routers"]) == ("asymmetric", there, back)
+    assert 0 < compared["links"][0] < compared["links"][1] < 1
+    checks = {one["name"]: one for one in told.document["verdict"]["checks"]}
+    assert checks["same topology across sites"]["outcome"] == checks["symmetric routes"]["outcome"] == "FAIL"
+    assert "reverse is longer by" in checks["symmetric routes"]["because"]
+    assert checks["non-blocking for RoCE"]["outcome"] == "UNKNOWN"
+
+
 EASIER = {  # few good seconds and bursts, and a third of the packets, prove these
     "statistic: p5\n": "statistic: p50\n",
     "limit: 1e-5\n": "limit: 3e-5\n",
