@@ -7,10 +7,13 @@ import time
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, FlowsResult, LoadCount, Measurement, Step
 from linkqual.plan.flows import REST_NS
-from linkqual.probes import loading
+from linkqual.probes import hops, loading
 from linkqual.probes.bench import Bench, duty_of, fault_of, rest
+from linkqual.probes.beside import MARGIN_S
+from linkqual.probes.hops import Watching
 from linkqual.probes.loading import Loading
 from linkqual.session import flow_sharing
+from linkqual.session.gentle import told
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S, format_count
 
@@ -24,28 +27,42 @@ def measure(step: Step, bench: Bench) -> Measurement:
     started_ns, clock = time.time_ns(), time.monotonic_ns()
     counts: list[LoadCount] = []
     ports: tuple[int, ...] = ()
-    conditions, fault = Conditions(), None
+    conditions, fault, queue = Conditions(), None, None
     try:
-        with loading.opened(
-            bench,
-            step.direction,
-            flows=max(step.params["flows"]),
-            longest=step.params["packet_bytes"],
-            max_rate_bps=step.params["max_rate_bps"],
-            max_bytes=step.total_bytes,
-        ) as load:
+        with (
+            loading.opened(
+                bench,
+                step.direction,
+                flows=max(step.params["flows"]),
+                longest=step.params["packet_bytes"],
+                max_rate_bps=step.params["max_rate_bps"],
+                max_bytes=step.total_bytes,
+            ) as load,
+            hops.watching(bench, step.direction, seconds=step.duration_ns / NS_PER_S + MARGIN_S) as watch,
+        ):
             ports = load.ports
-            fault = _run(step, bench, load, counts)
+            fault = _run(step, bench, load, watch, counts)
+        queue = watch.result(told(step.params["rate_bps"])) if counts else None
         conditions = Conditions(load.near, load.far)
     except LinkqualError as error:
         fault = fault_of(error)
     found = FlowsResult(tuple(counts), ports) if counts else None
-    return Measurement(step, started_ns, time.monotonic_ns() - clock, flows=found, conditions=conditions, fault=fault)
+    return Measurement(
+        step,
+        started_ns,
+        time.monotonic_ns() - clock,
+        flows=found,
+        loaded_path=queue,
+        conditions=conditions,
+        fault=fault,
+    )
 
 
-def _run(step: Step, bench: Bench, load: Loading, counts: list[LoadCount]) -> Fault | None:
+def _run(step: Step, bench: Bench, load: Loading, watch: Watching, counts: list[LoadCount]) -> Fault | None:
     for flows in step.params["flows"]:
-        loaded = load.run(_phase(step, flows))
+        phase = _phase(step, flows)
+        with watch.loaded(until_ns=phase.duration_ns):
+            loaded = load.run(phase)
         if loaded.count.sent:
             counts.append(loaded.count)
         if loaded.fault is not None:

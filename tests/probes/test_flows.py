@@ -11,11 +11,12 @@ import pytest
 
 from linkqual.bottleneck import Rate
 from linkqual.errors import PeerError
-from linkqual.model import Direction, EndConditions, Fault, Step
+from linkqual.model import Direction, EndConditions, Fault, LoadedHop, Step
 from linkqual.probes import flows
 from linkqual.probes.bench import Bench
 from linkqual.probes.loading import Loaded
 from linkqual.session.flow_sharing import read
+from linkqual.session.hop_watch import Known
 from linkqual.session.load_phase import Phase
 
 from ..rules.seeded_lines import flow_count
@@ -98,3 +99,21 @@ def test_an_end_that_cannot_be_opened_is_a_fault_and_no_number(monkeypatch: pyte
 
     monkeypatch.setattr(flows.loading, "opened", refusing)
     assert flows.measure(STEP, Bench("192.0.2.1")).fault.kind == "cap"
+
+
+def test_the_hops_are_asked_while_each_phase_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Known(40_000, 33_434, (LoadedHop(1, "10.0.1.1", 1, (1_000_000,)),))
+    line, spans = Line(Rate(30_000_000, per_flow_bps=6_000_000)), []
+
+    @contextlib.contextmanager
+    def watching(_bench: Bench, _way: Direction, *, seconds: float) -> Iterator[flows.Watching]:
+        assert seconds > 1
+        watch = flows.Watching(Direction.FORWARD, known)
+        yield watch
+        spans.extend(watch.spans)
+
+    monkeypatch.setattr(flows.hops, "watching", watching)
+    got = measured(line, monkeypatch)
+    assert len(spans) == len(line.sent) == 3
+    assert (got.loaded_path.load, got.loaded_path.by) == ("UDP at 20 Mbit/s", "")
+    assert measured(Line(fault_at=1), monkeypatch, interrupted=lambda: True).loaded_path is not None
