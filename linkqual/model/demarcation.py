@@ -31,7 +31,7 @@ class Located:
     fault lies on the links between them; both None: anywhere.
     """
 
-    fault: str  # "narrowest hop", "loss", "path MTU", "other routers", "lossy member", "slow member"
+    fault: str  # "narrowest hop", "throughput", "loss", "path MTU", "other routers", "lossy member", "slow member"
     direction: Direction
     where: str  # "between hop 2 (192.0.2.1) and hop 3 (192.0.2.5)"
     after: int | None = None

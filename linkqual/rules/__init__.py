@@ -44,10 +44,17 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     findings = tuple(_finding(objective, plan, measurements, family) for objective in plan.objectives)
     outcome = worst([one.outcome for one in findings if _decides(one.objective)])
     said = notes.of(plan, measurements, findings)
+    diagnoses = why.diagnose(plan, measurements)
     return Verdict(
-        outcome, findings, said, _family_words(family, findings), why.diagnose(plan, measurements),
-        self_checks.of(plan, measurements, findings), places=places.rows(plan, measurements), demarcation=demarcation.rows(plan, measurements, findings),
-    )  # fmt: skip
+        outcome,
+        findings,
+        said,
+        _family_words(family, findings),
+        diagnoses,
+        self_checks.of(plan, measurements, findings),
+        places.rows(plan, measurements),
+        demarcation.rows(plan, measurements, findings, diagnoses),
+    )
 
 
 def _decides(objective: Objective) -> bool:

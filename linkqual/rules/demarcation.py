@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from linkqual.model import (
+    Diagnosis,
     Direction,
     Evidence,
     Finding,
@@ -31,7 +32,8 @@ from linkqual.session.segments import Owners, Placed, Way
 from linkqual.units import format_count, format_ratio
 
 BOTH = (Direction.FORWARD, Direction.REVERSE)
-NARROWEST, LOSS, SIZE, ROUTERS = "narrowest hop", "loss", "path MTU", "other routers"
+NARROWEST, SHORT, LOSS, SIZE, ROUTERS = "narrowest hop", "throughput", "loss", "path MTU", "other routers"
+NOT_OF_A_HOP = ("window", "host", "loss", "overhead")  # causes of a short goodput (`Diagnosis.cause`)
 MEMBERS = {"loss": "lossy member", "path": "slow member", "queue": "slow member"}
 
 
@@ -50,16 +52,15 @@ class _Fault:
     settle: str = ""
 
 
-def rows(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding]) -> tuple[Located, ...]:
+def rows(
+    plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding], diagnoses: Sequence[Diagnosis] = ()
+) -> tuple[Located, ...]:
     """A row for each fault, direction by direction, in the order of what costs most."""
     found: list[Located] = []
     for way in BOTH:
         hops = ways.of(measurements, way)
-        faults = [
-            *_narrow(measurements, hops),
-            *_losses(measurements, findings, hops),
-            *_sizes(plan, measurements, hops),
-        ]
+        faults = list(_narrow(measurements, hops)) or list(_short(findings, diagnoses, way))
+        faults += [*_losses(measurements, findings, hops), *_sizes(plan, measurements, hops)]
         faults += [*_members(measurements, hops), *_routers(measurements, hops)]
         found += [_located(fault, hops, segments.placed(plan.link.segments, hops)) for fault in faults]
     return tuple(found)
@@ -100,6 +101,24 @@ def _pinned(key: str, found: NarrowResult, way: Way, queue: LoadedPath | None) -
     )
 
 
+def _short(findings: Sequence[Finding], diagnoses: Sequence[Diagnosis], way: Direction) -> Iterator[_Fault]:
+    """A goodput below its limit where nothing showed a place, and no cause was found that is none of a hop."""
+    failed = _failed(findings, "throughput", way)
+    cause = next((one for one in diagnoses if one.direction is way), None)
+    if failed is None or (cause is not None and cause.cause in NOT_OF_A_HOP):
+        return
+    seen: Evidence = ((failed.step or "throughput", failed.because),)
+    if cause is not None:
+        seen += (("cause", f"{cause.cause}, {cause.confidence} confidence"),)
+    settle = "load that expires hop by hop (--only narrow --allow-expiring-load) names one link"
+    yield _Fault(SHORT, "the goodput keeps below its limit", seen, settle=settle)
+
+
+def _failed(findings: Sequence[Finding], metric: str, way: Direction) -> Finding | None:
+    of = (one for one in findings if one.objective.metric == metric and one.objective.direction is way)
+    return next((one for one in of if one.outcome is Outcome.FAIL), None)
+
+
 def _loaded(measurements: Sequence[Measurement], way: Direction) -> LoadedPath | None:
     """The surest one that shows a place."""
     found = loaded_path.best(measurements, way)
@@ -122,16 +141,7 @@ def _seen_under(found: LoadedPath, way: Way) -> Evidence:
 
 def _losses(measurements: Sequence[Measurement], findings: Sequence[Finding], way: Way) -> Iterator[_Fault]:
     """Loss of the line that broke its limit, from the hop on at which replies are missing to the end."""
-    failed = next(
-        (
-            one
-            for one in findings
-            if one.objective.metric == "loss_ratio"
-            and one.objective.direction is way.direction
-            and one.outcome is Outcome.FAIL
-        ),
-        None,
-    )
+    failed = _failed(findings, "loss_ratio", way.direction)
     under = _loaded(measurements, way.direction)
     if under is not None and under.by == LOSS:
         yield _Fault(

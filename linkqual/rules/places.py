@@ -12,6 +12,7 @@ from statistics import fmean
 
 from linkqual.model import Direction, Evidence, Link, Measurement, NarrowResult, Place, Plan
 from linkqual.rules import loaded_path, words
+from linkqual.stats.load_rates import steady_bps, usable
 from linkqual.units import format_rate
 
 EGRESS = {Direction.FORWARD: "end A's egress", Direction.REVERSE: "end B's egress"}
@@ -93,6 +94,11 @@ def _loads(way: Direction, measurements: Sequence[Measurement]) -> Iterator[_Sai
             and (bps := trains.rate_bps[0] if trains.rate_bps else trains.at_least_bps)
         ):
             yield _Said(bps, f"{format_rate(round(bps))} ({trains.counts.upper()})", one.step.key)
+        for count in one.flows.counts if one.flows is not None else ():
+            if count.direction is way and usable(count):
+                bps = steady_bps(count)
+                flows = f"{count.flows} UDP flow{'s' * (count.flows != 1)}"
+                yield _Said(bps, f"{format_rate(round(bps))} (L3)", f"{one.step.key}, {flows}")
     carried = [
         (fmean(result.receiver_bps), result, one.step.key)
         for one in measurements

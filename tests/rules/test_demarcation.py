@@ -8,6 +8,7 @@ from typing import Any
 
 from linkqual.model import (
     Compared,
+    Diagnosis,
     Direction,
     Finding,
     Hop,
@@ -204,6 +205,30 @@ def test_where_only_a_queue_was_seen_it_bounds_the_place() -> None:
     assert (both.after, both.before) == (2, 3)
     assert any(looked == "hops under load" for looked, _ in both.evidence)
     assert not rows(TRACED, replace(seen, loaded_path=replace(load, by="", after=None, before=None)))
+
+
+def test_a_goodput_that_falls_short_is_nowhere_until_something_shows_a_place() -> None:
+    failed = Finding(
+        Objective("throughput", "p10", THERE, 9e7),
+        Outcome.FAIL,
+        "20 of 20 seconds were below 90 Mbit/s",
+        step="throughput/forward/16",
+    )
+    row = only(TRACED, findings=(failed,))
+    assert (row.fault, row.where, row.confidence) == ("throughput", "anywhere between both ends", "low")
+    assert row.suppliers == ("Carrier A", "Carrier B", "Carrier C")
+    assert "--only narrow --allow-expiring-load" in row.settle
+    assert [one.fault for one in rows(TRACED, narrow(3), findings=(failed,))] == ["narrowest hop"]
+
+    def caused(cause: str) -> list[tuple[str, int]]:
+        found = demarcation.rows(
+            Plan("training", (), (), Link()), [TRACED], (failed,), (Diagnosis(THERE, cause, "high", ""),)
+        )
+        return [(one.fault, len(one.evidence)) for one in found]
+
+    assert caused("hashing") == [("throughput", 2)]
+    assert caused("window") == caused("host") == []
+    assert caused("none") == [("throughput", 2)]
 
 
 # ---- the other faults

@@ -7,9 +7,11 @@ from typing import Any
 
 from linkqual.model import (
     Direction,
+    FlowsResult,
     LineSegment,
     Link,
     LinkSeen,
+    LoadCount,
     LoadedPath,
     Measurement,
     NarrowResult,
@@ -87,6 +89,28 @@ def test_every_load_bounds_the_whole_way() -> None:
     assert [place.said for place in places(both)] == ["at least 10 Mbit/s of TCP payload"] * 2 + [
         "at least 30 Mbit/s of TCP payload"
     ] * 2
+
+
+def test_udp_flows_bound_it_as_well() -> None:
+    def count(flows: int, received: int) -> LoadCount:
+        return LoadCount(
+            f"{flows} flows",
+            THERE,
+            10**8,
+            10**9,
+            ((1500, 1),),
+            flows,
+            True,
+            9000,
+            received=received,
+            received_bytes=received * 1500,
+            received_ns=10**9,
+        )
+
+    found = places(one("flows/forward", THERE, flows=FlowsResult((count(1, 1000), count(16, 4000)), ())))
+    assert [place.said for place in found[:2]] == ["at least 48 Mbit/s (L3)"] * 2
+    assert ("flows/forward, 1 UDP flow", "at least 12 Mbit/s (L3)") in found[0].evidence
+    assert found[3].state == "unknown"
 
 
 def test_where_a_queue_begins_is_evidence_for_one_place() -> None:
