@@ -30,7 +30,6 @@ from linkqual.session.load_result import together
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.quiet,
     pytest.mark.skipif(
         not all(map(shutil.which, ("ip", "unshare", "nsenter", "nft", "tc"))),
         reason="needs ip, tc, nft, unshare, nsenter",
@@ -92,12 +91,20 @@ def pair() -> Iterator[Pair]:
     far = ("nsenter", "-t", str(second.pid), *user, "-n")
     try:
         both = Pair(near, far)
-        both.run("near", "ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(second.pid))
-        for where, number in (("near", 1), ("far", 2)):
+        ends = {"near": (1, "02:91:00:00:00:01"), "far": (2, "02:91:00:00:00:02")}
+        both.run("near", "ip", "link", "add", "near", "address", ends["near"][1], "type", "veth",
+                 "peer", "name", "far", "address", ends["far"][1], "netns", str(second.pid))  # fmt: skip
+        for where, other in (("near", "far"), ("far", "near")):
+            (number, _), (others, mac) = ends[where], ends[other]
             both.run(where, "ip", "address", "add", f"10.91.0.{number}/24", "dev", where)
             both.run(where, "ip", "address", "add", f"fd91::{number}/64", "dev", where, "nodad")
             both.run(where, "ip", "link", "set", where, "up")
-        for address in ("10.91.0.2", "fd91::2"):  # until neighbours know each other the kernel queues, and then drops
+            for address in (
+                f"10.91.0.{others}",
+                f"fd91::{others}",
+            ):  # whom the kernel has to ask for first, it may drop
+                both.run(where, "ip", "neighbour", "add", address, "lladdr", mac, "dev", where, "nud", "permanent")
+        for address in ("10.91.0.2", "fd91::2"):
             both.run("near", "ping", "-n", "-c", "1", "-w", "5", address)
         yield both
     finally:
@@ -109,7 +116,9 @@ def pair() -> Iterator[Pair]:
 def measure(pair: Pair, *, v6: bool = False, **settings: float) -> tuple[Records, dict, dict]:
     near, far = ("fd91::1", "fd91::2") if v6 else ("10.91.0.1", "10.91.0.2")
     with Reflector.start(ReflectorConfig(far, near, ssid=3, max_pps=10**6), launcher=pair.far) as reflector:
-        config = SenderConfig(far, reflector.port, ssid=3, timeout_ns=300 * MS, **settings)
+        config = SenderConfig(
+            far, reflector.port, ssid=3, timeout_ns=1000 * MS, **settings
+        )  # whatever else is run here
         with Sender.start(config, launcher=pair.near) as sender:
             records = np.concatenate(list(sender.chunks()))
             report = sender.report()
