@@ -15,7 +15,7 @@ from linkqual.session.prefix_train import ttls
 from linkqual.session.train import Bounds
 
 MBIT, NS = 1_000_000, 10**9
-KINDS = ("shaper", "policer")
+_OTHERS_BYTES = 1000
 
 
 @dataclass
@@ -30,6 +30,7 @@ class MemoryChain:
     noise_ns: int = 15_000  # of each stamp
     stalls: float = 0.0  # a second, of the sender, 1 to 4 ms each
     loss: float = 0.0
+    others_bps: float = 0.0  # sent by others all the way, in packets of 1000 bytes (as the links count)
     now: float = 0.0
     queues: list[Bottleneck] = field(default_factory=list)
 
@@ -41,25 +42,42 @@ class MemoryChain:
         """Numbers, departures and arrivals of what came through, by the clocks of both ends."""
         size = phase.sizes[0][0]
         gap = size * 8 * NS / min(phase.rate_bps or self.fastest_bps, self.fastest_bps)
-        number = np.arange(phase.packets)
+        number, size_of = np.arange(phase.packets), np.full(phase.packets, size)
         due = self.now + (number + self.chance.uniform(-phase.jitter, phase.jitter, phase.packets)) * gap
         for _ in range(self.chance.poisson(self.stalls * phase.packets * gap / NS)):
             begin = self.chance.uniform(due[0], due[-1])
             due[due > begin] += self.chance.uniform(1e6, 4e6)
         left = np.maximum.accumulate(due).astype(np.int64)
-        self.now = float(left[-1]) + NS / 5
+        begun, self.now = self.now, float(left[-1]) + NS / 5
         at, left_ttl = left, ttls(phase, 0, phase.packets)
         left_ttl = np.where(left_ttl == 0, 64, left_ttl)
         kept = self.chance.random(len(at)) >= self.loss
+        if self.others_bps:
+            theirs = self._others(begun, float(left[-1]))
+            at, number = np.concatenate([at, theirs]), np.concatenate([number, np.full(len(theirs), -1)])
+            order = np.argsort(at, kind="stable")
+            at, number = at[order], number[order]
+            size_of, kept = (
+                np.where(number < 0, _OTHERS_BYTES, size),
+                np.concatenate([kept, np.ones(len(theirs), bool)])[order],
+            )
+            left_ttl = np.append(left_ttl, 64)  # theirs has the number -1
         for hop, queue in enumerate(self.queues, 1):
-            number, at = number[kept], at[kept]
-            out, lost = queue.through(at, np.full(len(at), size))
+            number, at, size_of = number[kept], at[kept], size_of[kept]
+            out, lost = queue.through(at, size_of)
             at, kept = out, ~lost & ((left_ttl[number] > hop) | (hop == len(self.queues)))
+        kept &= number >= 0
         number, at = number[kept], at[kept]
         noise = np.abs(self.chance.normal(0, self.noise_ns, (2, len(at)))).astype(np.int64)
         late = self.chance.uniform(0, self.jitter_ns, len(at)).astype(np.int64)
         came = np.maximum.accumulate(at + self.delay_ns + late) + noise[1] + 10**15
         return number, left[number] - noise[0], came
+
+    def _others(self, begun: float, ended: float) -> np.ndarray:
+        """When packets of others set out meanwhile."""
+        gap = (_OTHERS_BYTES + 18) * 8 * NS / self.others_bps
+        count = int((ended - begun) / gap)
+        return np.sort(begun + (np.arange(count) + self.chance.uniform(-0.5, 0.5, count)) * gap).astype(np.int64)
 
 
 def measure(chain: MemoryChain, bounds: Bounds, most_ns: int = 4 * NS) -> tuple[NarrowResult, Narrow]:

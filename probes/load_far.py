@@ -35,7 +35,9 @@ class FarLoad:
         """See LoadEnd."""
         expiring = phase.expire_at or phase.climbing  # older agents know nothing of it
         more = (
-            {"expire_at": phase.expire_at, "marker_in": phase.marker_in, "climbing": phase.climbing} if expiring else {}
+            {name: getattr(phase, name) for name in ("expire_at", "marker_in", "lead", "rung", "climbing")}
+            if expiring
+            else {}
         )
         self._call(
             "begin",

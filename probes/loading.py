@@ -34,7 +34,7 @@ from linkqual.wire.load import ARRIVAL, HEADERS
 
 Arrivals = npt.NDArray[np.void]
 
-_LOOK_S = 0.05  # between two looks at what runs
+_LOOK_S, _LEAST_LOOK_S = 0.05, 0.005  # between two looks at what runs, at most and at least
 _SILENCE_NS = 1_000_000_000  # without a word or a packet, the far end is asked
 _QUIET_NS, _QUIET_TRIPS = 200_000_000, 4  # stragglers: so much silence, or so many round trips of it, ends a phase
 _SOON_NS = 70_000_000
@@ -83,10 +83,11 @@ class Loading:
     def _forward(self) -> bool:
         return self.direction is Direction.FORWARD
 
-    def run(self, phase: Phase, told: Callable[[Progress], None] | None = None) -> Loaded:
+    def run(self, phase: Phase, told: Callable[[Progress], None] | None = None, *, soon: bool = False) -> Loaded:
         """Send one phase, wait for its stragglers, rest. Never raises for what line or peer do.
 
-        A rate above the step's cap is brought down to it, and the bytes that may still leave end it: `count.short` is "cap" then.
+        A rate above the step's cap is brought down to it, and the bytes that may still leave end it: `count.short` is "cap" then. `soon`: stragglers are
+        waited for only a little, for what is missing is mostly meant to be.
         """
         if self._lost is not None:
             return Loaded(self._nothing(phase, self._lost.kind), fault=self._lost)
@@ -96,7 +97,7 @@ class Loading:
             return Loaded(self._nothing(phase, "cap"), fault=spent)
         self._number += 1
         try:
-            loaded = self._carry_out(allowed, told or self._bench.progress)
+            loaded = self._carry_out(allowed, told or self._bench.progress, soon)
         except LinkqualError as error:
             fault = fault_of(error)
             self._lost = None if fault.kind == "cap" else fault  # a smaller phase may be allowed
@@ -112,18 +113,18 @@ class Loading:
 
     # ---- one phase
 
-    def _carry_out(self, phase: Phase, tell: Callable[[Progress], None]) -> Loaded:
+    def _carry_out(self, phase: Phase, tell: Callable[[Progress], None], soon: bool) -> Loaded:
         begun_ns = time.monotonic_ns()
         self._receiver.begin(self._number, phase)
         ready_ns = time.monotonic_ns()
         self._sender.begin(self._number, phase, self._receiver.buffer_bytes)
         trip_ns = ready_ns - begun_ns if self._forward else time.monotonic_ns() - ready_ns  # of the far end's answer
-        fault = self._await_end(phase, tell)
+        fault = self._await_end(phase, tell, soon)
         if fault is not None and fault.kind != "interrupted":
             return self._broken(phase, fault)
         try:
             sent = self._sender.result()
-            least_ns = _SOON_NS if phase.expire_at or phase.climbing else _QUIET_NS  # most never arrive
+            least_ns = _SOON_NS if soon else _QUIET_NS
             got = self._stragglers(int(sent["sent"]), max(least_ns, _QUIET_TRIPS * trip_ns), hurry=fault is not None)
             arrivals = self._arrivals(int(got["arrivals"])) if phase.arrivals else None
         except (PeerError, WireError) as error:
@@ -131,12 +132,15 @@ class Loading:
         count = load_result.together(phase, self.direction, sent, got, "interrupted" if fault else "")
         return Loaded(count, arrivals, fault or self._ended(sent) or self._deaf(count))
 
-    def _await_end(self, phase: Phase, tell: Callable[[Progress], None]) -> Fault | None:
+    def _await_end(self, phase: Phase, tell: Callable[[Progress], None], soon: bool) -> Fault | None:
         """Until the sender is done; the reason when it was not left to finish."""
         due_ns = time.monotonic_ns() + expected_ns(phase) + _OVERTIME_NS
         asked_ns = 0
         while True:
-            time.sleep(_LOOK_S)
+            left_s = (due_ns - _OVERTIME_NS - time.monotonic_ns()) / NS_PER_S
+            time.sleep(
+                min(_LOOK_S, left_s) if left_s > _LEAST_LOOK_S else _LEAST_LOOK_S if left_s > -_LOOK_S else _LOOK_S
+            )
             if self._bench.interrupted():
                 self._halt()
                 return Fault(
@@ -150,6 +154,7 @@ class Loading:
             tell(self._progress(phase, here, due_ns - now))
             quiet_ns = int(here["silent_ns"] if self._forward else here["quiet_ns"])
             doubtful = quiet_ns > (_SILENCE_NS if self._forward else _QUIET_NS) or (not self._forward and now > due_ns)
+            doubtful = doubtful or (soon and not self._forward and quiet_ns > _SOON_NS and now > due_ns - _OVERTIME_NS)
             if doubtful and now - asked_ns > min(quiet_ns, _SILENCE_NS):
                 asked_ns = now
                 try:
@@ -180,7 +185,7 @@ class Loading:
             here = self._receiver.look()
             if int(here["received"]) >= sent or int(here["quiet_ns"]) >= quiet_ns:
                 break
-            time.sleep(_LOOK_S / 2)
+            time.sleep(min(_LOOK_S / 2, max(_LEAST_LOOK_S, (quiet_ns - int(here["quiet_ns"])) / NS_PER_S)))
         return self._receiver.result()
 
     def _arrivals(self, count: int) -> Arrivals:

@@ -29,7 +29,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
     conditions, fault = Conditions(), None
     try:
         with opened(step, bench, bounds) as load:
-            fault = _run(search, load, bench, params.get("duty", 1.0))
+            fault = _run(search, load, bench, params.get("duty", 1.0), clock)
         conditions = Conditions(load.near, load.far, same_clock=bench.one_clock)
     except LinkqualError as error:
         fault = fault_of(error)
@@ -43,14 +43,14 @@ def measure(step: Step, bench: Bench) -> Measurement:
     return Measurement(step, started_ns, time.monotonic_ns() - clock, narrow=found, conditions=conditions, fault=fault)
 
 
-def _run(search: Narrow, load: Loading, bench: Bench, duty: float) -> Fault | None:
+def _run(search: Narrow, load: Loading, bench: Bench, duty: float, begun_ns: int) -> Fault | None:
     done = 0
-    while ask := search.next():
+    while ask := search.next(time.monotonic_ns() - begun_ns):
         where = f" to router {ask.train.expire_at}" if ask.train.expire_at else ""
         bench.progress(Progress("narrowest hop", done, unit="trains", text=ask.train.name + where))
         if not rest(bench, ask.wait_ns, _HALF):
             return _ended(bench)
-        loaded = load.run(ask.train)
+        loaded = load.run(ask.train, soon=True)
         if loaded.fault:
             return loaded.fault
         came = loaded.arrivals
@@ -58,8 +58,10 @@ def _run(search: Narrow, load: Loading, bench: Bench, duty: float) -> Fault | No
         numbers, departed, arrived = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
         search.took(loaded.count.sent, numbers, departed, arrived, loaded.count.host_lost)
         done += 1
+        silent_ns = time.monotonic_ns()
         if not rest(bench, loaded.count.sent_ns, duty):
             return _ended(bench)
+        begun_ns += time.monotonic_ns() - silent_ns  # what the duty takes does not count
     return None
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from linkqual.model.asking import Direction
 from linkqual.model.trains import Range
 
+BUSY = 0.97  # of the capacity is free: more, and what others send is taken for nothing
+
 
 @dataclass(frozen=True, slots=True)
 class LinkSeen:
@@ -30,6 +32,8 @@ class LinkSeen:
 class NarrowResult:
     """What load that expires hop by hop says of one direction. Rates and bytes as `counts` says, headers of the frame included.
 
+    Where others send over the narrowest link too (`busy`), rates are capacities: `seen` as if the same of them crossed each link.
+
     `kind`: "shaper", "policer", "none" (nothing slower than the sender: `at_least_bps`), "unknown" (`because` says why).
     """
 
@@ -52,6 +56,12 @@ class NarrowResult:
     counts: str = "l1"
     packet_bytes: int = 1500
     overhead_bytes: int = 38
+    free_bps: Range | None = None  # of the narrowest: what others left, lowest and highest; None: not known
+
+    @property
+    def busy(self) -> bool:
+        """Whether others sent so much over the narrowest link that it counts."""
+        return self.free_bps is not None and self.rate_bps is not None and self.free_bps[0] < BUSY * self.rate_bps[0]
 
     @property
     def ip_share(self) -> float:

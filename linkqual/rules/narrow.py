@@ -9,7 +9,8 @@ from linkqual.rules import ways
 from linkqual.units import format_duration, format_rate, format_size
 
 FRAME_OVERHEAD = 14  # bytes of Ethernet without FCS: what a queue of a host or router counts
-OTHERS = "what others send over it meanwhile would make it seem that much slower"
+OTHERS = "whether others send over it too is not known; they would make it seem that much slower"
+ALONE = "nothing else was on it"
 AS_CONTRACTED = 0.98  # of the contract: less is a warning
 
 
@@ -33,7 +34,17 @@ def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
     where = where_is(found.named, found.links, trace)
     others = [number for number in found.narrow if number != found.named]
     near = f"; nearly as narrow: {', '.join(_other(found, number, trace) for number in others)}" if others else ""
-    return f"{found.direction}, the narrowest hop is {where}: {limit}{near} ({found.confidence} confidence: {found.because}); {OTHERS}"
+    return f"{found.direction}, the narrowest hop is {where}: {limit}{near} ({found.confidence} confidence: {found.because}); {_shared(found)}"
+
+
+def _shared(found: NarrowResult) -> str:
+    """What others leave of it."""
+    if found.free_bps is None:
+        return OTHERS
+    if not found.busy:
+        return ALONE
+    value, low, high = found.free_bps
+    return f"of that {_counted(found, value)} were free, {format_rate(round(low))} to {format_rate(round(high))}: others took the rest"
 
 
 def where_is(link: int, links: int, trace: Sequence[Hop]) -> str:

@@ -35,6 +35,8 @@ class Phase:
     interval_ns: int = NS_PER_S  # of the counts an interval
     expire_at: int = 0  # TTL of the load of a prefix train (`session.prefix_train`); 0: every packet goes all the way
     marker_in: int = 1  # one of so many of its packets goes all the way
+    lead: int = 0  # packets that go all the way before the first load expires
+    rung: int = 0  # packets after which the load expires one router earlier; 0: it never does
     climbing: bool = False  # TTL 1, 1, 1, 2, 2, 2, ...: the first to arrive tells how many links the way has
 
     def __post_init__(self) -> None:
@@ -43,7 +45,7 @@ class Phase:
             raise UsageError(f"load phase {self.name!r} has no end", "give it a duration or a number of packets")
         if self.rate_bps < 0 or self.rest_ns < 0 or self.interval_ns <= 0 or not 0 <= self.jitter <= 1:
             raise UsageError(f"load phase {self.name!r} has a negative rate, rest or jitter", "give 0 or more")
-        if not 0 <= self.expire_at <= MOST_TTL or self.marker_in < 1:
+        if not 0 <= self.expire_at <= MOST_TTL or self.marker_in < 1 or self.lead < 0 or self.rung < 0:
             raise UsageError(
                 f"load phase {self.name!r} expires at no possible router", f"give a TTL of up to {MOST_TTL}"
             )

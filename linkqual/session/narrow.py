@@ -2,10 +2,12 @@
 
 1. climb: packets of ascending TTL, slowly: how many links the way has, and what packets take on it while nothing waits.
 2. whole: trains all the way until one outlasts the bucket (`session.train`): what limits the way.
-3. prefix: trains whose load expires on one router, faster than that limit. Where what they let through is as slow, the limit lies before that router.
+3. pace: where others seem to share that limit, two more of other paces tell them from it (`session.topp`).
+4. prefix: trains whose load expires on one router, faster than that limit. Where what they let through is as slow, the limit lies before that router.
    The narrowest link is found by halving, then the other links are looked at as far as bytes and time allow.
 
 A prefix that is slower than the whole way seemed to be refutes it: a deep bucket was still full. Then stage 2 begins again with longer trains.
+The search keeps to a time: what comes later gets what is left of it, and is left out where that is too short.
 """
 
 from __future__ import annotations
@@ -13,39 +15,48 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 
-from linkqual.model import LinkSeen
-from linkqual.session import prefix_train
+import numpy as np
+
+from linkqual.model import LinkSeen, Train
+from linkqual.session import prefix_train, topp
 from linkqual.session.load_phase import Phase
-from linkqual.session.prefix_train import EACH_TTL, Ints, PrefixTrain
+from linkqual.session.prefix_train import EACH_TTL, FASTEST_SHARE, Ints
+from linkqual.session.prefixes import BUCKETS, DEEPEST_BUCKET, SLOW, TAIL_NS, Prefixes, Whole
+from linkqual.session.topp import Point, Shared, Spacing
 from linkqual.session.train import ABOVE, JITTER, Bounds, Trains
-from linkqual.session.train_result import agreeing, is_policed
+from linkqual.session.train_result import HELD_UP, agreeing, congested, is_policed
 from linkqual.stats.arrival_curve import Idle, Sent, idle, read
 from linkqual.units import NS_PER_S
 
 MOST_LINKS = 32
+MOST_NS = 53 * NS_PER_S // 10  # of the whole search
 WHOLE_SHARE = 0.6  # of the bytes, for the trains all the way
 DEEP_BYTES = 20_000_000  # that one train carries above the rate, as far as its time allows: a bucket of 1 MB is then seen behind a link 5 % wider
 MARKER_IN = (
     3  # packets of a prefix train: at ABOVE times the rate they fill little more than half of what is behind the router
 )
-HIT = 0.05
-MOST_ERROR = 0.5
-NEAR = 0.15
-SLOWER = 0.9  # times the rate: a prefix below refutes it
-FASTEST_SHARE = 1.12  # of the rate that a sender must reach
-LEAST_PACE = 1.3  # asked of it, though it never went so fast
-SLOW = "the sending host did not keep the pace"
-WHOLE_NS = 3 * NS_PER_S  # after which a rate that outlasted the bucket is good enough
-DEEPEST_BUCKET = 1_000_000  # bytes that are looked for
-PREFIX_TRIES, DOUBTED, REFUTED = 3, 2, 2
-LONGEST_NS = 6 * NS_PER_S // 5  # of a prefix train that is sent a second time
+PACES = (
+    1.5,
+    1.2,
+)  # times the capacity: far enough apart for a line, and slow enough to be seen before the queue is full
+LEAST_PACE = 1.3  # asked of a sender, though it never went so fast
+FASTER = 1.04  # times the rate: what trains much faster than it showed is more, so others may share it
+REFUTED = 2
 GENTLE = 1.06  # times what the first one showed
+SHORTEST_NS = 2 * NS_PER_S // 5  # of a train that shall outlast the bucket
 _CLIMB_GAP_NS = 2_000_000
-_TAIL_PACKETS, _TAIL_NS = 300, 30_000_000
-_BUCKETS = 1.3
+_TAIL_PACKETS = 300
+_LADDER_NS = 8 * NS_PER_S // 10
+_LEAST_PASSED, _MOST_PASSED = 150, 600  # packets of a rung that the narrowest link lets through
 _REST_NS = 20_000_000
-_ROUND_NS = 250_000_000  # what each train takes besides its sending
+_PACE_NS, _PACE_TAIL_NS = 600_000_000, 120_000_000
+_ROUND_NS = 250_000_000  # what each train takes besides its sending, until that is known
+_SLOWLY = 1.1  # times as long as it should may a train last
+_KEPT = 2  # trains to single routers for which time is kept
+_PREFIX_NS = 150_000_000  # of a train to one router, mostly
+_PROFILE = 0.8  # of the time, after which only the search itself goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +67,35 @@ class Ask:
     train: Phase
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A train all the way, and what it says of others."""
+
+    train: Train
+    spaced: Spacing | None
+    points: tuple[Point, ...]
+
+
 @dataclass(slots=True)
 class Narrow:
     """The state of the search: `next` says what to send, `took` what came of it. `ended`: why no more come."""
 
     bounds: Bounds
-    most_ns: int = 4 * NS_PER_S  # after which only the search itself goes on
+    most_ns: int = MOST_NS
     links: int = 0
     base: Idle | None = None
-    ended: str = ""  # "done", "none", "no-way", or as `session.train.Trains.ended`
+    ended: str = ""  # "done", "none", "no-way", "time", or as `session.train.Trains.ended`
     refuted: int = 0
     expired: dict[int, int] = field(default_factory=dict)  # packets sent to expire, by router
     sent_bytes: int = 0
+    prefixes: Prefixes = field(default_factory=Prefixes)
     trains: Trains = field(init=False)
-    _prefixes: dict[int, list[PrefixTrain]] = field(default_factory=dict)
-    _spent_ns: int = 0
+    _told: list[_Told] = field(default_factory=list)
+    _paced: int = 0
+    _laddered: bool = False
+    _now_ns: int = 0
+    _round_ns: int = _ROUND_NS
+    _due_ns: int = 0  # of what was asked for last, sending and rest
     _asked: Phase | None = None
 
     def __post_init__(self) -> None:
@@ -79,34 +104,44 @@ class Narrow:
 
     # ---- asking
 
-    def next(self) -> Ask | None:
-        """The next train; None when all that can be known is known, or allowed."""
+    def next(self, now_ns: int = 0) -> Ask | None:
+        """The next train; None when all that can be known is known, or allowed. `now_ns`: since the search was begun; 0: as reckoned."""
+        if now_ns:
+            if self._due_ns:
+                self._round_ns = (self._round_ns + max(0, now_ns - self._now_ns - self._due_ns)) // 2
+            self._now_ns = now_ns
+        elif self._due_ns:
+            self._now_ns += self._due_ns + self._round_ns
         ask = self._next()
+        self._due_ns = 0
         if ask is not None:
-            self._asked = ask.train
-            sending_ns = ask.train.packets * self.bounds.packet_bytes * 8 * NS_PER_S // max(1, ask.train.rate_bps)
-            self._spent_ns += ask.wait_ns + sending_ns + _ROUND_NS
+            lasts_ns = self._lasts_ns(ask) - ask.wait_ns
+            train = replace(
+                ask.train, duration_ns=round(_SLOWLY * lasts_ns) + _ROUND_NS
+            )  # a queue of the host itself may hold it up
+            ask, self._asked, self._due_ns = replace(ask, train=train), train, ask.wait_ns + lasts_ns
         return ask
+
+    def _lasts_ns(self, ask: Ask) -> int:
+        bits = ask.train.packets * self.bounds.packet_bytes * 8
+        return ask.wait_ns + bits * NS_PER_S // max(1, ask.train.rate_bps)
+
+    def _left_ns(self, reserve: bool = False) -> int:
+        """For sending, and rest before it; without what halving takes, where that is to be kept."""
+        trains = min((self.links - 1).bit_length(), _KEPT if self.prefixes.coarse else 1) if reserve else 0
+        return self.most_ns - self._now_ns - self._round_ns - trains * (self._round_ns + _PREFIX_NS)
 
     def _next(self) -> Ask | None:
         if self.ended:
             return None
         if self.base is None:
             return self._climb()
-        late = self.trains.outlasted and self._spent_ns > WHOLE_NS
-        if self.trains.searching and not late and (step := self.trains.next()) is not None:
-            return Ask(step.wait_ns, step.train)
-        if not self.trains.rate_bps:
-            self.ended = self.trains.ended or "short"
-        router = self._wanted() if not self.ended else None
-        return self._ask_prefix(router) if router is not None else None
-
-    def _ask_prefix(self, router: int) -> Ask | None:
-        train = self._prefix(router)
-        if self.sent_bytes + train.packets * self.bounds.packet_bytes > self.bounds.most_bytes:
-            self.ended = "bytes"
-            return None
-        return Ask(_REST_NS, train)
+        ask = self._ask_whole()
+        if ask is None and not self.trains.rate_bps:
+            self.ended = self.trains.ended or ("time" if self.trains.searching else "short")
+        if ask is None and not self.ended:
+            ask = self._ask_pace() or self._ask_ladder() or self._ask_prefix()
+        return ask
 
     def _climb(self) -> Ask:
         slow = 8 * self.bounds.packet_bytes * NS_PER_S // _CLIMB_GAP_NS
@@ -114,70 +149,110 @@ class Narrow:
         sizes = ((self.bounds.packet_bytes, 1),)
         return Ask(0, Phase("climb", slow, packets=packets, sizes=sizes, arrivals=True, climbing=True))
 
-    def _prefix(self, router: int) -> Phase:
-        each, rate, seen = self.bounds.each, self.rate_bps, self.link_seen(router)
-        pace = min(ABOVE * rate, self._fastest())
-        emptied = _BUCKETS * self.bucket_bytes * pace / (pace - rate) / each
-        packets = (emptied + max(_TAIL_PACKETS, pace * _TAIL_NS / NS_PER_S / 8 / each)) * 2 ** self._voids(router)
-        if seen is not None and seen.rate_bps is not None and not self.drained(router):
-            pace = min(
-                pace, GENTLE * seen.rate_bps
-            )  # faster, its queue would fill before the bucket behind it is empty
-            packets = min(self._drains_ns(seen), LONGEST_NS) * pace / NS_PER_S / 8 / each
-        return Phase(
-            "prefix",
-            round(pace * self.bounds.packet_bytes / each),
-            packets=math.ceil(packets),
-            sizes=((self.bounds.packet_bytes, 1),),
-            arrivals=True,
-            jitter=JITTER,
-            expire_at=router,
-            marker_in=MARKER_IN,
+    def _ask_whole(self) -> Ask | None:
+        """A train all the way, while the rate is still to be found or to be outlasted."""
+        if not self.trains.searching:
+            return None
+        left_ns = self._left_ns(reserve=bool(self.trains.rate_bps))
+        if self.trains.rate_bps and left_ns < SHORTEST_NS:
+            return None
+        self.trains.time_ns = left_ns
+        step = self.trains.next()
+        if step is None:
+            return None
+        return Ask(step.wait_ns, self._with_ladder(step.train) if step.train.name == "long" else step.train)
+
+    def _ask_ladder(self) -> Ask | None:
+        """Another ladder, where that of the train before was sent far above the rate. It empties the deepest bucket first."""
+        if self.links < 2 or self._laddered or not self.prefixes.coarse:
+            return None
+        pace = min(ABOVE * self.rate_bps, self._fastest())
+        lead = self._packets(pace, BUCKETS * DEEPEST_BUCKET * 8 * NS_PER_S / (pace - self.rate_bps))
+        ask = Ask(_REST_NS, self._with_ladder(self._phase("ladder", pace, lead)))
+        self._laddered = True
+        return ask if ask.train.lead and self._lasts_ns(ask) <= self._left_ns() - self._round_ns - _PREFIX_NS else None
+
+    def _with_ladder(self, train: Phase) -> Phase:
+        """The train goes on with load that expires on the last router, then on the one before it, while the buckets are empty."""
+        rungs = self.links - 1
+        if not rungs:
+            return train
+        pace = train.rate_bps * self.bounds.each / self.bounds.packet_bytes
+        passed = self._packets(self.rate_bps, _LADDER_NS / rungs)
+        each = math.ceil(min(max(passed, _LEAST_PASSED), _MOST_PASSED) * max(1.0, pace / self.rate_bps))
+        ladder = replace(
+            train, packets=train.packets + rungs * each, expire_at=rungs, lead=train.packets, rung=each, marker_in=2
         )
+        return ladder if self._affordable(Ask(0, ladder)) else train
 
-    def _voids(self, router: int) -> int:
-        return sum(not train.rate_bps for train in self._prefixes.get(router, ()))
+    def _ask_pace(self) -> Ask | None:
+        """A train of another pace, where others may share the limit."""
+        if self._paced >= len(PACES) or not self._suspected():
+            return None
+        spaced = self._spaced()
+        rate = spaced.capacity_bps if spaced is not None else self.rate_bps
+        pace = min(PACES[self._paced] * rate, self._fastest())
+        drains_ns = BUCKETS * self.bucket_bytes * 8 * NS_PER_S / max(pace - self.rate_bps, 0.05 * rate)
+        lasts_ns = min(drains_ns, _PACE_NS) + _PACE_TAIL_NS
+        ask = Ask(_REST_NS, self._phase("pace", pace, max(_TAIL_PACKETS, self._packets(pace, lasts_ns))))
+        if self._lasts_ns(ask) > self._left_ns(reserve=True) or not self._affordable(ask):
+            return None
+        self._paced += 1
+        return ask
 
-    def _drains_ns(self, seen: LinkSeen) -> float:
-        """For how long load must flow through what this prefix showed to empty the bucket of a narrower link in it: that drains only by the difference."""
-        over = (seen.rate_bps or seen.offered_bps) - self.rate_bps
-        if over <= 0:
-            return 0.0
-        known, bucket = agreeing(self.trains.taken, self.rate_bps), self.bucket_bytes
-        if any(train.lost for train in known):  # what another link dropped may have taken tokens before
-            fast = max(train.offered_bps for train in known) - self.rate_bps
-            bucket = min(bucket * max(1.0, fast / over), max(bucket, DEEPEST_BUCKET))
-        return min(LONGEST_NS, _BUCKETS * bucket * 8 * NS_PER_S / over + 2 * _TAIL_NS)
+    def _ask_prefix(self) -> Ask | None:
+        router = self._wanted()
+        if router is None:
+            return None
+        ask = Ask(_REST_NS, self._prefix(router))
+        if not self._affordable(ask):
+            self.ended = "bytes"
+        elif self._lasts_ns(ask) > self._left_ns():
+            self.ended = "time"
+        return None if self.ended else ask
 
-    def drained(self, router: int) -> bool:
-        """Whether its train was long enough for that."""
-        seen, chosen = self.link_seen(router), self._chosen(router)
-        return seen is None or chosen is None or chosen.span_ns >= 0.8 * self._drains_ns(seen)
+    def _affordable(self, ask: Ask) -> bool:
+        return self.sent_bytes + ask.train.packets * self.bounds.packet_bytes <= self.bounds.most_bytes
+
+    def _packets(self, pace: float, lasts_ns: float) -> int:
+        return math.ceil(pace * lasts_ns / NS_PER_S / 8 / self.bounds.each)
+
+    def _phase(self, name: str, pace: float, packets: int, router: int = 0) -> Phase:
+        return Phase(
+            name, round(pace * self.bounds.packet_bytes / self.bounds.each), packets=packets, sizes=((self.bounds.packet_bytes, 1),),
+            arrivals=True, jitter=JITTER, expire_at=router, marker_in=MARKER_IN if router else 1,
+        )  # fmt: skip
+
+    def _prefix(self, router: int) -> Phase:
+        rate, whole, seen = self.rate_bps, self.whole, self.link_seen(router)
+        pace = min(ABOVE * rate, self._fastest())
+        emptied_ns = BUCKETS * self.bucket_bytes * 8 * NS_PER_S / (pace - rate)
+        packets = max(
+            _TAIL_PACKETS + self._packets(pace, emptied_ns), self._packets(pace, emptied_ns + TAIL_NS)
+        ) * 2 ** self.prefixes.voids(router)
+        if seen is not None and not self.prefixes.drained(router, whole):
+            if seen.rate_bps is not None:  # faster, its queue would fill before the bucket behind it is empty
+                pace = min(pace, GENTLE * whole.at(pace) * seen.rate_bps / whole.capacity_bps)
+            packets = self._packets(pace, self.prefixes.drains_ns(router, whole))
+        return self._phase("prefix", pace, packets, router)
 
     def _wanted(self) -> int | None:
-        """The router whose prefix comes next: by halving, then those nearest to the narrowest link."""
-        low, high = 0, self.links
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._unseen(middle):
-                return middle
-            low, high = (low, middle) if self.hit(middle) else (middle, high)
-        if low and self._doubtful(low):  # those before it let no less through
-            return low
-        left = [router for router in range(1, self.links) if self._unseen(router)]
-        if left and self._spent_ns <= self.most_ns:
-            return min(left, key=lambda router: abs(router - high + 0.5))
+        """The router whose prefix comes next: one between links that may both be the narrowest, then those beside it, then the others."""
+        whole, prefixes = self.whole, self.prefixes
+        found = prefixes.candidates(self.links, whole)
+        between = sorted(sorted(found)[:-1], key=lambda router: abs(router - median(found) + 0.5))
+        for router in (*between, found[0], found[0] - 1):
+            if 0 < router < self.links and prefixes.unseen(router):
+                return router
+        doubted = between or ([found[0] - 1] if found[0] > 1 and not prefixes.unheld(found[0] - 1, whole) else [])
+        for router in doubted:
+            if prefixes.doubtful(router, whole):
+                return router
+        left = [router for router in range(1, self.links) if prefixes.unseen(router)]
+        if left and self._now_ns <= _PROFILE * self.most_ns:
+            return min(left, key=lambda router: abs(router - found[0] + 0.5))
         self.ended = "done"
         return None
-
-    def _unseen(self, router: int) -> bool:
-        """Whether its prefix showed nothing yet, and may be sent."""
-        taken = self._prefixes.get(router, [])
-        return len(taken) < PREFIX_TRIES and not any(train.rate_bps for train in taken)
-
-    def _doubtful(self, router: int) -> bool:
-        """Whether a longer train may show a narrower link in a prefix that seemed faster."""
-        return len(self._prefixes.get(router, [])) < DOUBTED and not self.drained(router)
 
     # ---- taking
 
@@ -186,26 +261,16 @@ class Narrow:
         phase = self._asked
         assert phase is not None
         self.sent_bytes += packets * self.bounds.packet_bytes
+        numbers, first = np.unique(numbers, return_index=True)
+        departed, arrived = departed[first], arrived[first]
         if phase.climbing:
             self._climbed(numbers, departed, arrived)
-            return
-        assert self.base is not None
-        if not phase.expire_at:
-            if len(numbers):
-                sent = Sent(phase.name, packets, self.bounds.each, host_lost)
-                self.trains.took(read(sent, numbers, departed, arrived, self.base), self.base)
-            else:
-                self.ended = "no-way"
-            return
-        phase = replace(phase, packets=packets)
-        router = phase.expire_at
-        load = int(prefix_train.expiring(phase, 0, packets).sum())
-        self.expired[router] = self.expired.get(router, 0) + load
-        train = prefix_train.read(phase, self.bounds.each, numbers, departed, arrived, self.base, host_lost)
-        if train.offered_bps < FASTEST_SHARE * self.rate_bps:
-            train = replace(train, rate_bps=None, void=SLOW)
-        self._prefixes.setdefault(router, []).append(train)
-        self._refute(router)
+        elif phase.expire_at and not phase.lead:
+            self._took_prefix(replace(phase, packets=packets), numbers, departed, arrived, host_lost)
+        elif len(numbers):
+            self._took_whole(phase, packets, numbers, departed, arrived, host_lost)
+        else:
+            self.ended = "no-way"
 
     def _climbed(self, numbers: Ints, departed: Ints, arrived: Ints) -> None:
         links = prefix_train.links_of(numbers)
@@ -217,66 +282,134 @@ class Narrow:
         for router in range(1, links):
             self.expired[router] = self.expired.get(router, 0) + EACH_TTL
 
-    def _refute(self, router: int) -> None:
-        slow = [train.rate_bps for train in self._prefixes[router] if train.rate_bps and train.error < HIT]
-        if slow and min(slow) < SLOWER * self.rate_bps and self.refuted < REFUTED:
+    def _took_whole(self, phase: Phase, packets: int, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:  # fmt: skip
+        assert self.base is not None
+        each = self.bounds.each
+        along = None
+        if phase.lead:
+            phase = replace(phase, packets=packets)
+            dies = prefix_train.ttls(phase, 0, packets)
+            for router in range(1, phase.expire_at + 1):
+                self.expired[router] += int((dies == router).sum())
+            along = phase, each, numbers, departed, arrived
+            here = numbers < phase.lead
+            packets, numbers, departed, arrived = min(packets, phase.lead), numbers[here], departed[here], arrived[here]
+            if not len(numbers):
+                self.ended = "no-way"
+                return
+        train = read(Sent(phase.name, packets, each, host_lost), numbers, departed, arrived, self.base)
+        if along is not None and train.rate_bps and not train.void:
+            self.prefixes.ladder = {rung.router: rung for rung in prefix_train.rungs(*along, train.rate_bps)}
+        if phase.name not in {"pace", "ladder"}:
+            self.trains.took(train, self.base)
+        if phase.name == "search" or train.void:
+            return
+        spaced = topp.spacing(numbers, arrived, each, train.steady_ns) if train.steady_ns else None
+        paced = topp.points(numbers, departed, arrived, each, packets) if phase.name == "pace" else []
+        self._told.append(_Told(train, spaced, tuple(paced)))
+
+    def _took_prefix(self, phase: Phase, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:
+        assert self.base is not None
+        router = phase.expire_at
+        load = int(prefix_train.expiring(phase, 0, phase.packets).sum())
+        self.expired[router] = self.expired.get(router, 0) + load
+        train = prefix_train.read(phase, self.bounds.each, numbers, departed, arrived, self.base, host_lost)
+        if train.offered_bps < FASTEST_SHARE * self.rate_bps:
+            train = replace(train, rate_bps=None, void=SLOW)
+        self.prefixes.add(train)
+        slower = self.prefixes.slower(router, self.whole)
+        if slower is not None and self.refuted < REFUTED:
             self.refuted += 1
-            self.trains.refute(min(slow))
-            self._prefixes.clear()
+            self.trains.refute(slower)
+            self.prefixes.clear()
+            self._told.clear()
+            self._paced, self._laddered = 0, False
 
     # ---- what is known
 
     @property
-    def slow(self) -> bool:
-        """Whether the sending host was too slow for a prefix, so often that it was given up."""
-        tried = self._prefixes.values()
-        return any(len(taken) >= PREFIX_TRIES and all(train.void == SLOW for train in taken) for taken in tried)
-
-    @property
     def rate_bps(self) -> float:
-        """Of the whole way, as the contract counts; 0: not known yet."""
+        """What the whole way let through, as the contract counts; 0: not known yet."""
         return self.trains.rate_bps
 
     @property
+    def known(self) -> list[Train]:
+        """The trains all the way that found this rate."""
+        return agreeing(self.trains.taken, self.rate_bps) if self.rate_bps else []
+
+    @property
     def policed(self) -> bool:
-        """Whether what exceeds the rate is dropped without waiting."""
-        known = agreeing(self.trains.taken, self.rate_bps) if self.rate_bps else []
-        return sum(is_policed(train, self.bounds.each) for train in known) > len(known) / 2
+        """Whether what exceeds the rate is dropped without waiting. Slow trains know better: fast ones waited for wider links too."""
+        known = [*self.known, *(told.train for told in self._told if told.train.purpose == "ladder")]
+        slowest = min(known, key=lambda train: train.offered_bps, default=None)
+        dropped = any(told.spaced is not None and told.spaced.behind for told in self._told)
+        return (
+            dropped
+            or (slowest is not None and is_policed(slowest, self.bounds.each))
+            or self.prefixes.dropped(self.rate_bps)
+        )
 
     @property
     def bucket_bytes(self) -> float:
         """The deepest that trains all the way showed."""
-        known = agreeing(self.trains.taken, self.rate_bps) if self.rate_bps else []
-        return max((train.bucket_bytes or 0.0 for train in known), default=0.0)
+        return max((train.bucket_bytes or 0.0 for train in self.known), default=0.0)
+
+    @property
+    def whole(self) -> Whole:
+        """What prefixes are held against."""
+        return Whole(self.rate_bps, self.bucket_bytes, any(train.lost for train in self.known), self.shared)
+
+    def _spaced(self) -> Spacing | None:
+        """Of the longest train of this rate; a policer leaves the distances that the sender gave."""
+        if self.policed:
+            return None
+        told = [
+            told
+            for told in self._told
+            if told.spaced is not None and abs((told.train.rate_bps or 0.0) / self.rate_bps - 1) <= HELD_UP
+        ]
+        return max(told, key=lambda one: one.train.steady_ns).spaced if told else None
+
+    @property
+    def shared(self) -> Shared | None:
+        """Capacity, and what others send; None: not known."""
+        points = [point for told in self._told for point in told.points] + self.prefixes.points(self.rate_bps)
+        return topp.together(self.rate_bps, self._spaced(), points) if self.rate_bps else None
+
+    def _suspected(self) -> bool:
+        """Whether others may share the limit: packets of others lie between ours, or much faster trains showed more."""
+        spaced = self._spaced()
+        if spaced is not None:
+            return spaced.rate_bps < topp.ALONE * spaced.capacity_bps
+        return not self.policed and self.unsteady
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether others may share the limit, and how much they take is not known."""
+        return self.shared is None and self._suspected()
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether a train far above the rate showed more than those a little above it."""
+        fast = [
+            train.rate_bps or 0.0
+            for train in self.trains.taken
+            if train.purpose == "search" and congested(train, self.base)
+        ]
+        return bool(fast) and fast[-1] > FASTER * self.rate_bps
 
     def _fastest(self) -> float:
         reached = max((train.offered_bps for train in self.trains.taken), default=0.0)
         return min(max(reached, LEAST_PACE * self.rate_bps), self.bounds.fastest_bps)
 
-    def hit(self, router: int) -> bool:
-        """Whether the links before this router let no more through than the whole way."""
-        seen = self.link_seen(router)
-        return seen is not None and seen.narrow
-
-    def _chosen(self, router: int) -> PrefixTrain | None:
-        """The train that tells most: what a short one lets through may be a bucket's."""
-        good = [train for train in self._prefixes.get(router, ()) if train.rate_bps]
-        return max(good, key=lambda train: train.span_ns, default=None)
-
     def link_seen(self, router: int) -> LinkSeen | None:
         """What its prefix shows; None: nothing was seen."""
-        chosen = self._chosen(router)
-        if chosen is None:
-            return None
-        rate = chosen.rate_bps or 0.0
-        allowed = max(HIT, min(2.5 * chosen.error, MOST_ERROR))
-        free = rate > 0.97 * chosen.offered_bps
-        return LinkSeen(
-            router, chosen.offered_bps, None if free else rate, rate < (1 + allowed) * self.rate_bps,
-            chosen.rise_ns, chosen.lost, chosen.markers, chosen.error, len(self._prefixes[router]),
-        )  # fmt: skip
+        return self.prefixes.link_seen(router, self.whole)
+
+    def drained(self, router: int) -> bool:
+        """Whether its train was long enough for the bucket of a narrower link in it."""
+        return self.prefixes.drained(router, self.whole)
 
     def seen(self) -> Mapping[int, LinkSeen]:
         """By router, those that were looked at."""
-        found = ((router, self.link_seen(router)) for router in range(1, self.links))
-        return {router: seen for router, seen in found if seen is not None}
+        return self.prefixes.seen(self.whole)

@@ -7,10 +7,11 @@ from itertools import pairwise
 from statistics import median
 
 from linkqual.model import Direction, LinkSeen, NarrowResult
-from linkqual.session.narrow import NEAR, Narrow
+from linkqual.session.narrow import Narrow
 from linkqual.session.train_result import agreeing
 from linkqual.units import format_rate
 
+NEAR = 0.15
 DROP = 0.02  # by which a link must be slower than those before it to count as one of its own
 CLOSE, APART = 0.02, 0.1  # of the rate: by which a prefix as slow as the way differs in a sure case, in a doubtful one
 QUEUED_NS = 3_000_000
@@ -50,35 +51,43 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
         return replace(found, because=_ENDED.get(ended, "the trains did not agree"))
     rates = [train.rate_bps or 0.0 for train in good]
     best = max(good, key=lambda train: train.steady_ns).rate_bps or 0.0
-    kind = "policer" if search.policed else "shaper"
+    kind, shared = "policer" if search.policed else "shaper", search.shared
     buffers = [train.buffer_ns for train in good if train.buffer_ns is not None]
     buckets = [train.bucket_bytes or 0.0 for train in good]
     found = replace(
         found,
         kind=kind,
-        rate_bps=(best, min(rates), max(rates)),
+        rate_bps=shared.capacity_bps if shared is not None and shared.busy else (best, min(rates), max(rates)),
+        free_bps=shared.free_bps if shared is not None else None,
         trains=len(good),
         bucket_bytes=max(good, key=lambda train: train.steady_ns).bucket_bytes if buckets else None,
         buffer_ns=median(buffers) if buffers and kind == "shaper" else None,
     )
-    named = _named(search)
-    if not named:
-        return replace(found, confidence="low", because=_ENDED.get("slow" if search.slow else ended, _FEW))
-    near = _near(found.seen, best, named)
+    may_be = _named(search)
+    if not may_be:
+        return replace(found, confidence="low", because=_ENDED.get("slow" if search.prefixes.slow else ended, _FEW))
+    named = may_be[0]
+    near = _near(found.seen, search.whole.capacity_bps, named)
     confidence, because = _confidence(found, named)
-    if confidence == "high" and 1 < named == search.links and not search.drained(named - 1):
+    if len(may_be) > 1:
+        confidence, because = (
+            "low",
+            f"link {', '.join(map(str, sorted(may_be)))} may be it: the time or the bytes allowed were over before they were told apart",
+        )
+    elif confidence == "high" and search.unresolved:
+        confidence, because = (
+            "medium",
+            f"{because}; others may send over it too, which could not be told from its own rate",
+        )
+    elif confidence == "high" and named > 1 and not search.prefixes.unheld(named - 1, search.whole):
         confidence, because = "medium", f"{because}; a bucket on the way to router {named - 1} may still have been full"
     return replace(found, named=named, narrow=near, confidence=confidence, because=because)
 
 
-def _named(search: Narrow) -> int:
-    """The first prefix as slow as the whole way ends with it; 0: its neighbours were not looked at.
-
-    Behind it a prefix may seem faster: in a longer queue the bucket of the narrower link had not run empty yet. None can seem slower than it is.
-    """
-    seen = search.seen()
-    high = min((router for router, one in seen.items() if one.narrow), default=search.links)
-    return high if high == 1 or high - 1 in seen else 0
+def _named(search: Narrow) -> tuple[int, ...]:
+    """Links that may be the narrowest, the likeliest first; none: nobody knows."""
+    found = search.prefixes.candidates(search.links, search.whole)
+    return tuple(found) if len(found) < search.links or search.links == 1 else ()
 
 
 def _near(seen: tuple[LinkSeen, ...], rate: float, named: int) -> tuple[int, ...]:
@@ -97,7 +106,7 @@ def _confidence(found: NarrowResult, named: int) -> tuple[str, str]:
     rate = found.rate_bps[0]
     hits = [one for one in found.seen if one.number >= named and one.narrow]
     off = max((abs((one.rate_bps or rate) / rate - 1) for one in hits if not one.error), default=0.0)
-    carried = [one.rate_bps or one.offered_bps for one in found.seen]
+    carried = [one.rate_bps or one.offered_bps for one in found.seen if not one.error]
     if not found.outlasted:
         low = "no train stayed above the rate long enough, so a deeper bucket may hide a slower link"
     elif off > APART:
@@ -113,7 +122,9 @@ def _sure(found: NarrowResult, named: int, hits: list[LinkSeen], off: float) -> 
     """Medium or high."""
     if found.kind == "policer":
         return "medium", "packets are dropped without waiting, so the place is counted from losses"
-    if any(one.rise_ns <= QUEUED_NS for one in hits):
+    if hits and all(one.error for one in hits):
+        return "medium", "what was held up is counted from losses only"
+    if any(one.rise_ns <= QUEUED_NS for one in hits if not one.error):
         return "medium", "load that crossed the narrow link hardly waited"
     if off > CLOSE:
         return "medium", f"load that crossed the narrow link came through at rates {off:.1%} apart"

@@ -32,12 +32,16 @@ QUEUED_NS = 3_000_000
 RISEN_NS = 300_000
 SURE = 3.0  # standard deviations
 EACH_TTL = 3  # packets of a climbing phase
+FASTEST_SHARE = 1.12  # of the rate that a sender must reach
+_LEAST_LOST = 0.05
 _BLOCK = 4096
 _EDGE = 6  # markers on either side of a bend, at least
 
 
 def expiring(phase: Phase, first: int, count: int) -> Flags:
     """Which of the packets `first` .. `first + count - 1` are load that expires on the way."""
+    if not phase.expire_at:
+        return np.zeros(count, bool)
     drawn: list[Floats] = []
     at, stop = first, first + count
     while at < stop:
@@ -46,19 +50,36 @@ def expiring(phase: Phase, first: int, count: int) -> Flags:
         drawn.append(part)
         at += len(part)
     share = np.concatenate(drawn) if drawn else np.empty(0)
-    return (share * phase.marker_in >= 1) & (np.arange(first, stop) >= FIRST)
+    return (share * phase.marker_in >= 1) & (np.arange(first, stop) >= max(FIRST, phase.lead))
 
 
 def ttls(phase: Phase, first: int, count: int) -> Ints:
     """TTL or Hop Limit of these packets; 0: the host's own."""
     if phase.climbing:
         return np.arange(first, first + count) // EACH_TTL + 1
-    return np.where(expiring(phase, first, count), phase.expire_at, 0).astype(np.int64)
+    earlier = np.maximum(0, np.arange(first, first + count) - phase.lead) // phase.rung if phase.rung else 0
+    return np.where(expiring(phase, first, count), np.maximum(1, phase.expire_at - earlier), 0).astype(np.int64)
 
 
 def links_of(numbers: Ints) -> int | None:
     """How many links the way has, from the packets of a climbing phase that arrived."""
     return int(numbers.min()) // EACH_TTL + 1 if len(numbers) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """What came through while the load expired on one router, counted from the markers that arrived. `error`: relative, standard deviation, were it held up."""
+
+    router: int
+    offered_bps: float
+    rate_bps: float
+    error: float
+    whole_bps: float  # what came through of the same train while it went all the way
+
+    @property
+    def times(self) -> float:
+        """How much more came through than all the way."""
+        return self.rate_bps / self.whole_bps
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +116,7 @@ def read(phase: Phase, each: int, numbers: Ints, departed: Ints, arrived: Ints, 
     onset = int(missing[0]) if lossy else phase.packets
     clean = numbers < onset
     rise = int(np.median(late[-max(5, len(late) // 10) :]))
-    rate, bent = _flowing(since[clean], numbers[clean].astype(np.float64))
+    rate, bent = flowing(since[clean], numbers[clean].astype(np.float64))
     lost = len(missing) / max(1, int((sent >= onset).sum())) if lossy else 0.0
     queued = clean.any() and int(late[clean].max()) > QUEUED_NS + 6 * base.noise_ns
     error, span_ns = 0.0, int(since[clean][-1]) if clean.any() else 0
@@ -110,8 +131,37 @@ def read(phase: Phase, each: int, numbers: Ints, departed: Ints, arrived: Ints, 
     return PrefixTrain(router, offered, markers, lost, bps, error, rise, span_ns)
 
 
-def _flowing(since: Floats, numbers: Floats) -> tuple[float, float]:
-    """Packets per ns once the bucket was empty, where nothing is lost; the number from which that is so."""
+def rungs(phase: Phase, each: int, numbers: Ints, departed: Ints, arrived: Ints, whole_bps: float) -> list[Rung]:
+    """What each rung of a ladder shows: load that goes all the way, then expires on router `expire_at`, then on the one before it, without a pause.
+
+    So a bucket that was empty before stays empty as long as load crosses it, and a queue stays full: markers are dropped like load, and those that
+    remain are counted. Which ones is chance; how many packets the queue lets out is not. Behind a rung that ends before that queue, the queue runs
+    empty and lets markers out faster than the load came: the rung seems faster than it is, but never as slow as the queue's link. A rung
+    that the sender hardly sent faster than `whole_bps`, what came through all the way, is left out. Columns ascending by number.
+    """
+    found, bits = [], each * 8 * NS_PER_S
+    goes = ~expiring(phase, 0, phase.packets)
+    for router in range(phase.expire_at, 0, -1):
+        begin = phase.lead + (phase.expire_at - router) * phase.rung
+        end = min(begin + phase.rung, phase.packets)
+        sent, here = int(goes[begin:end].sum()), (numbers >= begin) & (numbers < end)
+        count = int(here.sum())
+        if sent < FEWEST or count < FEWEST:
+            continue
+        came, left, number = np.sort(arrived[here]), departed[here], numbers[here]
+        offered = float(number[-1] - number[0]) * bits / max(1, int(left[-1] - left[0]))
+        if offered < FASTEST_SHARE * whole_bps:
+            continue
+        share, lost = sent / (end - begin), 1 - count / sent
+        rate = (
+            (count - 1) / share * bits / max(1, int(came[-1] - came[0]))
+        )  # the ends: what is dropped between adds up like a walk
+        found.append(Rung(router, offered, rate, math.sqrt((1 - share) * max(lost, _LEAST_LOST) / count), whole_bps))
+    return found
+
+
+def flowing(since: Floats, numbers: Floats) -> tuple[float, float]:
+    """Packets per ns once the bucket was empty, where nothing is lost; the number from which that is so. `since` ns, ascending."""
     count = len(since)
     if count < 2 * _EDGE:
         return 0.0, 0.0
@@ -148,6 +198,5 @@ def _surviving(sent: Ints, numbers: Ints, since: Floats, lost: float) -> tuple[f
         return 0.0, 0.0
     times = since[here]
     share = len(sent) / (sent[-1] - sent[0] + 1)  # of markers among the packets
-    taken = np.arange(len(times), dtype=np.float64) / share
     error = math.sqrt(lost * (1 - lost) / len(sent)) / max(1 - lost, 0.05)
-    return slope(times, taken), error
+    return (len(times) - 1) / share / max(1.0, times[-1] - times[0]), error

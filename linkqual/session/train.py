@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from linkqual.model import Train
 from linkqual.session.load_phase import Phase
-from linkqual.session.train_result import HELD_UP, agreeing, alike, congested, is_gentle, lossy, policed, settled
+from linkqual.session.train_result import HELD, HELD_UP, agreeing, alike, congested, is_gentle, lossy, policed, settled
 from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S
 
@@ -37,7 +37,6 @@ TRAINS, MOST_TRAINS = 3, 6
 SHORT = 1.2  # times as long a train would make it worth another
 TRIES, LONG_TRIES = 6, 2  # trains that count for nothing, in all; before long ones are given up
 PRESSED = 2.0
-PACE = 0.9  # of the rate asked: less, and a train that shows nothing clear is the host's
 _REFILLED = 1.25  # times as long as the bucket found would take
 _UNSEEN_BYTES = 1_000_000
 _TAIL_NS = NS_PER_S // 20  # at least, behind bucket and queue
@@ -81,6 +80,7 @@ class Trains:
     idle: Idle | None = None
     outlasted: bool = False
     ended: str = ""  # why no more come: "done", "none", "bytes", "void", "disagree", "short"
+    time_ns: int | None = None  # that the next train may take
     _stage: str = "search"
     _rate: float = 0.0  # found so far
     _asked: float = 0.0  # of the search
@@ -166,6 +166,10 @@ class Trains:
             longest = self._outlasting(asked)
             if len(self._known()) < TRAINS - 1:  # perhaps of a wider choke point: look again before much is sent
                 longest = min(longest, max(DEEP_BYTES, 2 * self.bounds.outlast_bytes) // self.bounds.each)
+            if self.time_ns is not None:
+                longest = min(
+                    longest, int(max(0, self.time_ns - self._wait_ns()) * asked / 8 / NS_PER_S / self.bounds.each)
+                )
             enough = max(enough, min(longest, int(spared)))
         return asked, max(SHORTEST, enough)
 
@@ -204,7 +208,8 @@ class Trains:
         """Packets that show the rate for OUTLAST_NS: fewer are sent where a queue hands them on later."""
         dropping = any(train.buffer_ns is not None for train in self._known())
         bucket = max((train.bucket_bytes or 0.0 for train in self._known()), default=0.0)
-        seconds = self._outlast_ns() / NS_PER_S * (1.1 if dropping else 1.25 * self._rate / asked)
+        behind = 1.0 if self.bounds.outlast_bytes else 1.1 if dropping else 1.25 * self._rate / asked
+        seconds = self._outlast_ns() / NS_PER_S * behind  # the queue hands on later, but how much is not known
         return math.ceil((bucket * asked / (asked - self._rate) + seconds * asked / 8) / self.bounds.each)
 
     def _outlast_ns(self) -> int:
@@ -226,12 +231,12 @@ class Trains:
     def took(self, train: Train, idle: Idle | None) -> None:
         """What came of the train asked for last."""
         self._spent += (train.packets + _IDLE_PACKETS) * self.bounds.packet_bytes
-        self.idle = idle or self.idle
+        self.idle, train = idle or self.idle, replace(train, asked_bps=self._paced)
         unclear = self._stage in ("long", "again") and (train.bucket_bytes is None or not congested(train, self.idle))
-        if unclear and not train.void and train.offered_bps < PACE * self._paced:
+        if unclear and not train.void and train.offered_bps < HELD * self._paced:
             train = replace(train, void="the sending host did not keep the pace")
             self._pressed = min(PRESSED, self._paced / max(train.offered_bps, self._paced / PRESSED))
-        self.taken.append(replace(train, asked_bps=self._paced))
+        self.taken.append(train)
         if self._stage == "search":
             self._searched(train)
         elif train.void:

@@ -13,6 +13,7 @@ from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S, format_duration, format_rate, format_ratio, format_size
 
 SLOWER = 0.97  # of what was offered: less came through
+HELD = 0.9  # of what was asked for left: less, and the sender did not keep the pace
 HELD_UP = 0.03  # by which rates of one limit differ at most
 LOST = 0.01
 RISEN_NS = 1_000_000
@@ -34,10 +35,17 @@ _UNNAMED = {
 
 
 def congested(train: Train, idle: Idle | None) -> bool:
-    """Whether less came out than went in, for want of room: packets were dropped or waited."""
-    risen = max(RISEN_NS, 5 * idle.noise_ns if idle else 0)
+    """Whether less came out than went in, for want of room: packets were dropped or waited.
+
+    Or the sender itself was held up: a full queue of its own takes no more than goes out of it, and all its packets wait there.
+    """
+    noise_ns = 5 * idle.noise_ns if idle else 0
+    waited = train.rise_ns or 0
     slower = train.rate_bps is not None and train.rate_bps < SLOWER * train.offered_bps
-    return slower and (train.lost > LOST * train.packets or (train.rise_ns or 0) > risen)
+    held = (
+        train.rate_bps is not None and train.offered_bps < HELD * train.asked_bps and waited > max(QUEUE_NS, noise_ns)
+    )
+    return held or (slower and (train.lost > LOST * train.packets or waited > max(RISEN_NS, noise_ns)))
 
 
 def lossy(train: Train) -> bool:

@@ -159,6 +159,8 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "interval_ns": Integer(1_000_000, 3600 * 10**9),
         "expire_at": Integer(0, 255, 0),
         "marker_in": Integer(1, 1000, 1),
+        "lead": Integer(0, MAX_SEQ, 0),
+        "rung": Integer(0, MAX_SEQ, 0),
         "climbing": Truth(),
         "window_bytes": Integer(0, 2**40, 0),
     },

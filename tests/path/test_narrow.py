@@ -144,7 +144,7 @@ def test_the_first_ttl_that_arrives_counts_the_links(links: int) -> None:
 def test_a_slower_prefix_refutes_the_rate(chains: Any) -> None:
     chain = chains.MemoryChain((shaper(100), shaper(60)))
     search = Narrow(BOUNDS)
-    while (ask := search.next()) and not ask.train.expire_at:
+    while (ask := search.next()) and ask.train.name != "prefix":
         search.took(ask.train.packets, *chain.run(ask.train))
     assert ask is not None
     assert search.rate_bps == pytest.approx(60 * MBIT, rel=0.001)
@@ -157,7 +157,7 @@ def test_a_slower_prefix_refutes_the_rate(chains: Any) -> None:
     assert search.rate_bps == pytest.approx(40 * MBIT, rel=0.01)
     again = search.next()
     assert again is not None
-    assert (again.train.expire_at, again.train.name) == (0, "long")
+    assert (again.train.name, again.train.expire_at) == ("long", 1)
     assert result(Direction.FORWARD, search, counts="l2", interrupted=True).named == 0
 
 
@@ -230,9 +230,9 @@ def test_confidence_falls_when_a_longer_part_carries_more(chains: Any) -> None:
     """Another's load on the first link while its prefix was measured: its rate is no capacity."""
     found, search = chains.measure(chains.MemoryChain((shaper(200), shaper(60), shaper(200))), BOUNDS)
     assert found.confidence == "high"
-    held = search._prefixes[2]
-    search._prefixes[2] = [prefix_train.PrefixTrain(2, 100e6, 300, 0.0, 75e6, span_ns=10**9, rise_ns=10**7)]
-    search._prefixes[1] = held
+    taken = search.prefixes.taken
+    taken[1] = [prefix_train.PrefixTrain(1, 100e6, 300, 0.0, 62e6, span_ns=10**9, rise_ns=10**7)]
+    taken[2] = [prefix_train.PrefixTrain(2, 100e6, 300, 0.0, 75e6, span_ns=10**8, rise_ns=10**7)]
     doubted: NarrowResult = result(Direction.FORWARD, search, counts="l2")
     assert doubted.confidence == "low"
     assert "a longer part of the way carried more" in doubted.because

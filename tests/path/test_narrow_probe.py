@@ -45,7 +45,7 @@ class FakeLoading:
     near: EndConditions = field(default_factory=lambda: EndConditions(host="near"))
     far: EndConditions = field(default_factory=lambda: EndConditions(host="far"))
 
-    def run(self, phase: Phase) -> Loaded:
+    def run(self, phase: Phase, *, soon: bool = False) -> Loaded:
         numbers, departed, arrived = self.chain.run(phase)
         rows = np.zeros(len(numbers), ARRIVAL)
         rows["seq"], rows["sent_ns"], rows["received_ns"] = numbers, departed, arrived
@@ -125,6 +125,7 @@ def test_each_packet_leaves_with_its_own_ttl(family: int, address: str, level: i
 
 
 @pytest.mark.lab
+@pytest.mark.quiet
 @pytest.mark.skipif(available() != "", reason="needs namespaces")
 @pytest.mark.parametrize("kind", ["silent", "reverse"])
 def test_between_real_routers(benchmarks: None, kind: str) -> None:

@@ -90,9 +90,18 @@ def test_one_sentence_says_rate_kind_near_ties_and_confidence() -> None:
         "a shaper with a bucket of 16 kB and a queue of 20 ms",
         "nearly as narrow: link 2 of 4, between 10.0.1.2 and 10.0.3.2, in a part with 1 hidden router at 55 Mbit/s",
         "(high confidence: it waited)",
-        "what others send over it meanwhile would make it seem",
+        "whether others send over it too is not known",
     ):
         assert part in said, part
+
+
+def test_what_others_take_is_a_number_of_its_own() -> None:
+    alone = replace(FOUND, free_bps=(50e6, 49e6, 50e6))
+    assert not alone.busy
+    assert sentence(alone, HOPS).endswith("; nothing else was on it")
+    busy = replace(FOUND, free_bps=(40e6, 39e6, 41e6))
+    assert busy.busy
+    assert "; of that 40 Mbit/s (L2) were free, 39 Mbit/s to 41 Mbit/s: others took the rest" in sentence(busy, HOPS)
 
 
 def test_what_is_not_known_is_not_named() -> None:
