@@ -67,9 +67,12 @@ def _both_ways(q: Qualification) -> Iterator[Fact]:
                     decide=found.settle,
                 )
     for row in checks.rows(q):
-        one, ratio = row.beside, row.beside.ratio or (None, None, None)
+        one = row.beside
+        value, low, high = one.ratio or (None, None, None)
         said = f"{one.word}: {one.said}"
-        yield Fact("both_directions", one.what, Direction.ROUND_TRIP, *ratio, "ratio", one.n, said, one.settle)
+        yield Fact(
+            "both_directions", one.what, Direction.ROUND_TRIP, value, low, high, "ratio", one.n, said, one.settle
+        )
     for check in checks.checks_of(q):
         said = f"{check.outcome}: {check.because}"
         yield Fact("self_check", check.name, Direction.ROUND_TRIP, because=said, decide=check.settle)
