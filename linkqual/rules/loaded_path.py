@@ -33,7 +33,7 @@ def sentence(found: LoadedPath) -> str:
     if not found.by:
         return f"{found.direction}, under {found.load}, no hop shows where a queue begins: {found.because}"
     what = {"queue": f"the queue of {_depth(found)} begins", "loss": "the loss begins"}.get(
-        found.by, "the narrowest place lies"
+        found.by, "the narrowest place before the last router lies"
     )
     return (
         f"{found.direction}, under {found.load}, {what} {where(found)} ({found.confidence} confidence: {found.because})"

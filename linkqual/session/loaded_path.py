@@ -211,7 +211,7 @@ def _loss(found: LoadedPath) -> LoadedPath:
 
 def _gain(lost: Sequence[tuple[int, int]]) -> float:
     """Log likelihood won if from here on hops lose at their own common rate and not at that of a quiet line."""
-    gone, sent = (sum(column) for column in zip(*lost, strict=True))
+    gone, sent = sum(one for one, _ in lost), sum(one for _, one in lost)
     own = gone / sent
     if own <= QUIET_LOSS:
         return 0.0
