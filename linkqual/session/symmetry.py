@@ -148,7 +148,7 @@ def contradiction(routers: Routers) -> Contradiction | None:
     if len(there) != len(back):
         return None
     if recorded(routers):
-        return _contradicted(routers, routers.back_egress, routers.there_egress, 1)
+        return _contradicted(routers, routers.back_egress, routers.there_egress, 1, _crossed(routers))
     sent_there, sent_back = _filled(routers.there_egress, back), _filled(routers.back_egress, there)
     for right, left in ((there, back), (there, sent_there), (sent_back, back)):
         if found := _contradicted(routers, right, left, 2):
@@ -156,8 +156,20 @@ def contradiction(routers: Routers) -> Contradiction | None:
     return None
 
 
-def _contradicted(routers: Routers, right: Hops, left: Hops, in_a_row: int) -> Contradiction | None:
-    states = links(right, left, routers.near, routers.far)
+def _crossed(routers: Routers) -> list[tuple[str, str]]:
+    """Both ends of links as one trace alone shows them: sent onward from one, answered from the other."""
+    there, back = (
+        pairwise(zip(routers.there, routers.there_egress, strict=True)),
+        pairwise(zip(routers.back[::-1], routers.back_egress[::-1], strict=True)),
+    )
+    pairs = [(sent, answered) for (_, sent), (answered, _) in (*there, *back)]
+    return [(a, b) for a, b in pairs if a and b and mates(a, b)]
+
+
+def _contradicted(
+    routers: Routers, right: Hops, left: Hops, in_a_row: int, point_to_point: Sequence[tuple[str, str]] = ()
+) -> Contradiction | None:
+    states = links(right, left, routers.near, routers.far, point_to_point)
     longest = max((len(list(run)) for state, run in groupby(states) if state is Link.DIFFERENT), default=0)
     if longest >= in_a_row and (Link.PROVEN in states or Link.ONE_NAME in states):
         return Contradiction(right, left, tuple(states))
@@ -191,11 +203,16 @@ def _doubt(there: Hops, back: Hops, states: Sequence[Link]) -> str:
     return ""
 
 
-def links(there: Hops, back: Hops, near: str | None, far: str | None) -> list[Link]:
-    """The state of every link, 0 (at the near end) to n (at the far end), of two lists of n routers each."""
+def links(
+    there: Hops, back: Hops, near: str | None, far: str | None, point_to_point: Sequence[tuple[str, str]] = ()
+) -> list[Link]:
+    """The state of every link, 0 (at the near end) to n (at the far end), of two lists of n routers each.
+
+    `point_to_point`: further pairs of addresses that are the two ends of a link each.
+    """
     left, right = [near, *back], [*there, far]
     one_name = [False, *(a is not None and a == b for a, b in zip(there, back, strict=True)), False]
-    proven = [(a, b) for a, b in zip(left, right, strict=True) if a and b and mates(a, b)]
+    proven = [*point_to_point, *((a, b) for a, b in zip(left, right, strict=True) if a and b and mates(a, b))]
     states = []
     for k, (a, b) in enumerate(zip(left, right, strict=True)):
         if a and b and mates(a, b):
