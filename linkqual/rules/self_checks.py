@@ -59,13 +59,14 @@ def _by_words(looks: Sequence[Look]) -> Iterator[str]:
 
 def _routes(measurements: Sequence[Measurement], besides: Mapping[str, Beside]) -> Iterator[Look]:
     """The routers of both ways, and whether both are equally long; rate, loss and delay variation stand beside."""
-    yield _traced(measurements)
+    traced = _traced(measurements)
+    yield traced
     delay = besides.get("one-way delay")
     if delay is not None:
         # what no router shows: a carrier's own network may take two ways below one IP link
         outcome = FAIL if delay.word == ASYMMETRIC else BESIDE
         settle = "ask the carrier for the routes of both directions below IP" if outcome == FAIL else ""
-        yield Look("one-way delay", outcome, delay.said, settle)
+        yield Look("delay", outcome, delay.said, settle if traced.outcome == PASS else "")
     for what in ("goodput", "loss", "delay variation"):
         if what in besides:
             yield Look(what, BESIDE, besides[what].said)

@@ -404,7 +404,7 @@ def test_jitter_of_one_direction_is_named() -> None:
         (
             200_000,
             False,
-            "-5.7 ms ± 400 µs by the clocks, asymmetric: reverse is longer by 5.3 ms at least, and 1.39 ms counts",
+            "-5.7 ms ± 400 µs by the clocks, asymmetric: reverse is longer by 5.3 ms at least, and it counts from 1.39 ms on",
         ),
         (8 * MS, False, "-5.7 ms ± 16 ms by the clocks, undetermined"),
         (0, True, "-5.7 ms by one clock, asymmetric: reverse is longer by 5.7 ms"),
