@@ -92,7 +92,7 @@ def _delay(link: Link, stream: Measurement, summary: Summary) -> Iterator[Beside
 
 
 def difference_words(found: DelayDifference, why: str = "") -> str:
-    """ "-5.7 ms ± 400 µs, asymmetric: reverse is longer by 5.3 ms at least, and 1.39 ms counts"."""
+    """ "-5.7 ms ± 400 µs, asymmetric: reverse is longer by 5.3 ms at least, and it counts from 1.39 ms on"."""
     apart = f"{'-' if found.measured_ns < 0 else ''}{format_duration(abs(found.measured_ns))}"
     counts = f"it counts from {format_duration(found.threshold_ns)} on"
     if found.by == "contradiction":
