@@ -1,6 +1,6 @@
 """Look at the path alone and draw it: routers both ways, packet size, single paths; with consent the narrowest hop.
 
-A quarter of a minute and a few megabytes, so that it may be asked on a line in service. Without PEER the embedded virtual line is looked at.
+Half a minute and a few megabytes, so that it may be asked on a line in service. Without PEER the embedded virtual line is looked at.
 
 \b
 Examples:
