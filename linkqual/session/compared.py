@@ -92,9 +92,8 @@ def shares(verdict: str, routers: Routers) -> tuple[Share | None, Share | None]:
         return (1.0, 1.0), (1.0, 1.0)
     if verdict == UNDETERMINED and n != m:
         return None, None
-    most = (
-        min(n, m) if verdict == ASYMMETRIC else n + 1
-    )  # two different ways share no more than the shorter one's, less one
+    # two different ways share no more links than the shorter one has, less one
+    most = min(n, m) if verdict == ASYMMETRIC else n + 1
     surely = _certain(routers)
     return (
         (_jaccard(len(surely), n, m), _jaccard(min(n, m), n, m)),
