@@ -52,14 +52,18 @@ def following(ordered: Sequence[int], traces: Sequence[MemberTrace], most: int) 
     """The port of the flow to trace next, None when it is enough. At most `most` flows are traced; then one of each router's again."""
     traced = [trace.near_port for trace in traces]
     once = list(dict.fromkeys(traced))
-    wanted = min(most, enough(_widest(traces)))
-    if len(once) < wanted:
+    if len(once) < wanted(traces, most):
         return next((port for port in ordered if port not in once), None)
     found = parting(traces)
     again = [ports[0] for _, ports in found.ways] if found is not None else []
     return next(
         (port for port in again if traced.count(port) < 2), None
     )  # a route that changed meanwhile parts nothing
+
+
+def wanted(traces: Sequence[MemberTrace], most: int) -> int:
+    """Flows to trace, as far as is known by now."""
+    return min(most, enough(_widest(traces)))
 
 
 def short(traces: Sequence[MemberTrace]) -> bool:
