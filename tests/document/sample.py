@@ -8,6 +8,7 @@ from linkqual import document
 from linkqual.model import (
     ClockState,
     ClockStep,
+    Compared,
     Conditions,
     Decision,
     Direction,
@@ -42,6 +43,7 @@ from linkqual.model import (
     Rule,
     SearchResult,
     Segment,
+    SelfCheck,
     Service,
     ServicesResult,
     ServiceStep,
@@ -65,6 +67,7 @@ RATE = Objective(
 GOLD = Service("gold – 金", 10**9, 5 * 10**8, 10**8, "l2", ((46, 7), (1500, 1)), 46, 1e-5, 12_000_000, 1_000_000, 0.999)
 LINK = Link(
     "上海 – Zhongwei 2", "Example", 10**10, 5 * 10**9, "l2", 9000, 12_000_000, "Shanghai", "Zhongwei", services=(GOLD,),
+    fibre_km=1900.5,
     segments=(LineSegment("access – 接入", "near", "10.0.0.2", "Carrier A", 10**9), LineSegment("core", "10.0.0.2", "far")),
 )  # fmt: skip
 CIR = LoadCount(
@@ -155,6 +158,7 @@ DOCUMENT = Qualification(
                 "undetermined",
                 "the reverse trace is missing",
                 ((1, None), (2, 1)),
+                Compared("link beside", 2, 2, (0.5, 1.0), (0.2, 0.5), (2,), (2,), "ask the carrier"),
             ),
         ),
         Measurement(
@@ -216,6 +220,7 @@ DOCUMENT = Qualification(
         ),
         (Note("host", "2 packets were dropped by this host", "warn"),),
         "Bonferroni over 2 red lines",
+        checks=(SelfCheck("symmetric routes", "FAIL", "link beside", (("traces", "link 2 differs"),), "ask the carrier"),),
         places=(Place("end A's egress", Direction.FORWARD, "measured", "at least 1 Gbit/s (L1)", (("trains", "1 Gbit/s"),)),),
         demarcation=(
             Located(
