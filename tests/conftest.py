@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # A job that a plain shell starts in the background ignores SIGINT, and so would every program the tests start and interrupt.
@@ -15,3 +16,8 @@ os.environ.setdefault("LINKQUAL_CALIBRATION", "0")
 # No timed assertion on a shared machine; thirty examples a law in every run, more where a law asks for them itself.
 settings.register_profile("linkqual", deadline=None, max_examples=30)
 settings.load_profile("linkqual")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs come first: a long test that a worker begins at the end keeps the others waiting."""
+    items.sort(key=lambda item: "whole" not in item.path.parts)

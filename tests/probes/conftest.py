@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,14 +25,59 @@ run(AgentConfig(bind_address=sys.argv[1], port=0, ephemeral=True, caps=Caps(max_
 """
 
 
+class Agent:
+    """It serves one test after the other; what a near end left, it ends. A test that asks for its process means to harm it."""
+
+    def __init__(self, address: str, max_bytes: int) -> None:
+        command = [sys.executable, "-c", SCRIPT, address, str(max_bytes)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.peer = Peer.parse(self._process.stdout.readline())
+        self.spent = False
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        self.spent = True
+        return self._process
+
+    def end(self) -> None:
+        with self._process:
+            self._process.kill()
+
+
+class Agents:
+    """Those that run, one for each address and cap."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, int], Agent] = {}
+
+    @contextmanager
+    def serving(self, address: str, max_bytes: int) -> Iterator[Agent]:
+        agent = self._running.get((address, max_bytes)) or Agent(address, max_bytes)
+        self._running[address, max_bytes] = agent
+        try:
+            yield agent
+        finally:
+            if agent.spent:
+                self._running.pop((address, max_bytes)).end()
+
+    def end(self) -> None:
+        for agent in self._running.values():
+            agent.end()
+
+
 @dataclass
 class FarEnd:
     """A running agent and a control connection to it; `raw` and `told` are what a probe kept and said."""
 
-    process: subprocess.Popen[str]
+    agent: Agent
     control: Control
     raw: dict[str, str | bytes] = field(default_factory=dict)
     told: list[Progress] = field(default_factory=list)
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        return self.agent.process
 
     def bench(self, **more: Any) -> Bench:
         return Bench(
@@ -45,27 +91,30 @@ class FarEnd:
         )
 
 
-def _far_end(address: str, max_bytes: int = 10**13) -> Iterator[FarEnd]:
-    command = [sys.executable, "-c", SCRIPT, address, str(max_bytes)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            with Control.connect(Peer.parse(process.stdout.readline())) as control:
-                yield FarEnd(process, control)
-        finally:
-            process.kill()
+@pytest.fixture(scope="session")
+def agents() -> Iterator[Agents]:
+    running = Agents()
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def _far_end(agents: Agents, address: str, max_bytes: int = 10**13) -> Iterator[FarEnd]:
+    with agents.serving(address, max_bytes) as agent, Control.connect(agent.peer) as control:
+        yield FarEnd(agent, control)
 
 
 @pytest.fixture
-def far_end() -> Iterator[FarEnd]:
-    yield from _far_end("127.0.0.1")
+def far_end(agents: Agents) -> Iterator[FarEnd]:
+    yield from _far_end(agents, "127.0.0.1")
 
 
 @pytest.fixture
-def far_end_ipv6() -> Iterator[FarEnd]:
-    yield from _far_end("::1")
+def far_end_ipv6(agents: Agents) -> Iterator[FarEnd]:
+    yield from _far_end(agents, "::1")
 
 
 @pytest.fixture
-def capped_far_end() -> Iterator[FarEnd]:
-    yield from _far_end("127.0.0.1", 1_000_000)
+def capped_far_end(agents: Agents) -> Iterator[FarEnd]:
+    yield from _far_end(agents, "127.0.0.1", 1_000_000)
