@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
+from ipaddress import ip_address
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -68,6 +69,18 @@ def _check_lead(given: dict[str, Json], document: Qualification) -> None:
     for key, value in right.items():
         if given[key] is not None and given[key] != value:
             raise InputError(f"{given[key]!r} contradicts the rest, which gives {value!r}", _DAMAGED, key)
+
+
+def check_addresses(document: Qualification) -> None:
+    """InputError where an address of a trace is none: reports and rules compare them as numbers. "": an end's own is not known."""
+    for place, taken in enumerate(document.measurements):
+        for trace in (taken.path.forward, taken.path.reverse) if taken.path is not None else ():
+            shown = (address for hop in trace.hops for address in (hop.address, hop.egress, *hop.others))
+            for address in filter(None, (trace.source, trace.destination, *shown)):
+                try:
+                    ip_address(address)
+                except ValueError:
+                    raise InputError(f"{address!r} is no IP address", _DAMAGED, f"measurements[{place}].path") from None
 
 
 # ---- reading

@@ -209,7 +209,9 @@ def load(folder: Path) -> Qualification:
             hint = "this run was killed before its first measurement was done: test again"
         raise InputError(f"cannot read {path}: {reason}", hint=hint) from error
     try:
-        return document.load(text)
+        found = document.load(text)
+        document.check_addresses(found)
+        return found
     except InputError as error:
         raise InputError(error.message, hint=error.hint, where=str(path)) from error
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from linkqual.model import Direction, LoadedPath, Measurement, MtuWay, NarrowResult
+from linkqual.model import Direction, Measurement, MtuWay, NarrowResult
+from linkqual.rules import loaded_path
 from linkqual.session import mtu
 from linkqual.session.narrow_result import DROP
 from linkqual.units import format_duration, format_rate, format_size
 
 NARROWEST, TIE, QUEUE, MTU, ALONE = "narrowest", "tie", "queue", "mtu", "alone"
+_BEGINS = {"queue": "queue under load", "loss": "loss under load", "train": "narrow part"}
 ALONE_WORDS = {Direction.FORWARD: "forward only", Direction.REVERSE: "return only"}
 
 
@@ -41,18 +43,16 @@ def narrow_of(taken: Sequence[Measurement], way: Direction) -> NarrowResult | No
     return next((m.narrow for m in taken if m.narrow is not None and m.narrow.direction is way), None)
 
 
-def loaded_of(taken: Sequence[Measurement], way: Direction) -> tuple[LoadedPath, ...]:
-    """Hops under load in this direction, those that say where the queue begins."""
-    found = (one for m in taken for one in (m.loaded_path, m.loaded_path_back) if one is not None)
-    return tuple(one for one in found if one.direction is way and one.by and one.after is not None)
-
-
 def capacities(found: NarrowResult) -> dict[int, Capacity]:
     """Of each link something is known of. What a longer part of the way let through, each of its links carries at least."""
     seen = [(one.number, one.rate_bps, one.rate_bps or one.offered_bps) for one in found.seen]
     whole = found.rate_bps[0] if found.rate_bps else None
     if found.links and (whole or found.at_least_bps) and all(number != found.links for number, _, _ in seen):
         seen.append((found.links, whole, whole or found.at_least_bps or 0.0))
+    if found.named and whole:  # what went through the narrow link was no faster, whatever the stamps made of it
+        seen = [
+            (number, rate, min(carried, whole) if number >= found.named else carried) for number, rate, carried in seen
+        ]
     seen.sort(key=lambda one: one[0])
     known: dict[int, Capacity] = {}
     for link in range(1, max((number for number, _, _ in seen), default=0) + 1):
@@ -91,19 +91,23 @@ def _of_narrow(found: NarrowResult) -> Iterator[tuple[int, Mark]]:
         said = f"narrowest: {found.kind}"
         said += f", bucket {format_size(round(found.bucket_bytes))}" if found.bucket_bytes else ""
         said += f", queue {format_duration(round(found.buffer_ns))}" if found.buffer_ns else ""
-        yield found.named, Mark(NARROWEST, f"narrowest, {found.kind}", f"{said}; {found.confidence} confidence")
+        free = f"{format_rate(round(found.free_bps[0]))} free" if found.busy and found.free_bps else ""
+        said += f", {free} beside what others send" if free else ""
+        short = ", ".join(part for part in ("narrowest", found.kind, free) if part)
+        yield found.named, Mark(NARROWEST, short, f"{said}; {found.confidence} confidence")
 
 
 def _of_load(taken: Sequence[Measurement], way: Direction) -> Iterator[tuple[int, Mark]]:
     """All links between the last hop whose answers a load leaves alone and the first one whose answers wait."""
-    for one in loaded_of(taken, way):
-        assert one.after is not None
-        what = "loss" if one.by == "loss" else "queue"
-        until = one.before if one.before is not None else one.after + 1
-        place = "here" if until == one.after + 1 else f"on one of links {one.after + 1} to {until}"
-        said = f"{what} under load begins {place} ({one.load}; {one.confidence} confidence)"
-        for number in range(one.after + 1, until + 1):
-            yield number, Mark(QUEUE, f"{what} under load", said)
+    one = loaded_path.best(taken, way)
+    if one is None or not one.by or one.after is None:
+        return
+    what = _BEGINS.get(one.by, _BEGINS["queue"])
+    until = one.before if one.before is not None else one.after + 1
+    place = "here" if until == one.after + 1 else f"on one of links {one.after + 1} to {until}"
+    said = f"{what} begins {place} ({one.load}; {one.confidence} confidence)"
+    for number in range(one.after + 1, until + 1):
+        yield number, Mark(QUEUE, what, said)
 
 
 def _of_mtu(taken: Sequence[Measurement], way: Direction, links: int) -> Iterator[tuple[int, Mark]]:

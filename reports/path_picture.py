@@ -73,7 +73,7 @@ def alternative(view: View) -> str:
             if link.marks
         ]
         said.append("; ".join([f"{lane.direction}: {', '.join(stop.name for stop in lane.stops)}", *marked]))
-    return f"The path, both directions. {'. '.join(said)}."
+    return inert(f"The path, both directions. {'. '.join(said)}.")
 
 
 def keys(view: View) -> tuple[tuple[str, str], ...]:

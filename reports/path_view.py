@@ -10,8 +10,9 @@ from linkqual.model import Direction, Hop, Measurement, NarrowResult, PathResult
 from linkqual.reports import path_marks, timekeeping
 from linkqual.reports.path_marks import Capacity, Mark
 from linkqual.rules import clocks
+from linkqual.session import compared
 from linkqual.session.alignment import same_router
-from linkqual.session.symmetry import routers_of
+from linkqual.session.symmetry import SYMMETRIC, routers_of
 from linkqual.units import format_duration
 
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
@@ -108,9 +109,9 @@ def view(q: Qualification) -> View | None:
     ends = (q.plan.link.near or "near end", q.plan.link.far or "far end")
     there = _stops(path.forward if path else None, narrow[FORWARD], ends)
     back = _stops(path.reverse if path else None, narrow[REVERSE], ends[::-1])
-    anchors = _anchors(path, len(there), len(back))
+    alone = _alone(path)
+    anchors = _anchors(path, there, back, alone)
     there_at, back_at, last = _columns(len(there), len(back), anchors)
-    alone = _alone(path, anchors, len(there), len(back))
     forward, reverse = _placed(there, there_at, alone[0]), _placed(back, back_at[::-1], alone[1])
     return View(
         _lane(FORWARD, forward, path.forward if path else None, taken, alone[0]),
@@ -123,7 +124,7 @@ def view(q: Qualification) -> View | None:
 def _placed(stops: Sequence[Stop], columns: Sequence[int], alone: frozenset[int]) -> list[Stop]:
     """A router between two links that one direction alone takes is that direction's own."""
     return [
-        replace(stop, column=column, alone={at, at + 1} <= alone)
+        replace(stop, column=column, alone=_own(at, alone))
         for at, (stop, column) in enumerate(zip(stops, columns, strict=True))
     ]
 
@@ -145,17 +146,30 @@ def _stops(trace: Trace | None, narrow: NarrowResult | None, ends: tuple[str, st
     return [Stop(0, "end", ends[0], 0, sender), *routers, Stop(0, "end", ends[1], ttl, receiver)]
 
 
-def _anchors(path: PathResult | None, there: int, back: int) -> list[tuple[int, int]]:
-    """Places (index from the near end) of routers that both directions show side by side, as the comparison paired them."""
+def _anchors(
+    path: PathResult | None, there: Sequence[Stop], back: Sequence[Stop], alone: tuple[frozenset[int], frozenset[int]]
+) -> list[tuple[int, int]]:
+    """Places (index from the near end) of routers that both directions come through, as the comparison paired them.
+
+    A silent hop is paired by its place alone, which says nothing unless the whole way is proven to be one.
+    """
     found: list[tuple[int, int]] = []
     for i, j in path.pairs if path is not None else ():
         if i is None or j is None:
             continue
-        at, other = i, back - 1 - j
+        at, other = i, len(back) - 1 - j
         before = found[-1] if found else (0, 0)
-        if before[0] < at < there - 1 and before[1] < other < back - 1:
+        if not (before[0] < at < len(there) - 1 and before[1] < other < len(back) - 1):
+            continue
+        seen = there[at].kind == back[j].kind == "router" or (path is not None and path.symmetry == SYMMETRIC)
+        if seen and not _own(at, alone[0]) and not _own(j, alone[1]):
             found.append((at, other))
     return found
+
+
+def _own(stop: int, alone: frozenset[int]) -> bool:
+    """Whether a stop lies between two links that one direction alone takes."""
+    return {stop, stop + 1} <= alone
 
 
 def _columns(there: int, back: int, anchors: Sequence[tuple[int, int]]) -> tuple[list[int], list[int], int]:
@@ -175,25 +189,16 @@ def _columns(there: int, back: int, anchors: Sequence[tuple[int, int]]) -> tuple
 def _meets(path: PathResult | None, anchors: Sequence[tuple[int, int]], columns: Sequence[int]) -> dict[int, bool]:
     if path is None or not anchors:
         return {}
-    routers, whole = routers_of(path.forward, path.reverse), path.symmetry == "symmetric"
+    routers, whole = routers_of(path.forward, path.reverse), path.symmetry == SYMMETRIC
     return {columns[i]: whole or same_router(routers, i - 1, j - 1) for i, j in anchors}
 
 
-def _alone(
-    path: PathResult | None, anchors: Sequence[tuple[int, int]], there: int, back: int
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Links that one direction alone takes: as compared, else those beside a router that the other one does not show."""
-    if path is None or path.symmetry == "symmetric":
+def _alone(path: PathResult | None) -> tuple[frozenset[int], frozenset[int]]:
+    """Links that one direction alone takes."""
+    if path is None:
         return frozenset(), frozenset()
-    if path.compared is not None:
-        return frozenset(path.compared.forward_only), frozenset(path.compared.reverse_only)
-    if path.symmetry != "asymmetric":
-        return frozenset(), frozenset()
-    found = []
-    for stops, met in ((there, {i for i, _ in anchors}), (back, {back - 1 - j for _, j in anchors})):
-        lonely = set(range(1, stops - 1)) - met
-        found.append(frozenset(at for at in range(1, stops) if {at - 1, at} & lonely))
-    return found[0], found[1]
+    found = compared.of(path)
+    return frozenset(found.forward_only), frozenset(found.reverse_only)
 
 
 # ---- links

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from linkqual.model import Direction, PathResult, Qualification
 from linkqual.reports import path_marks, paths
 from linkqual.reports.wording import ARROWS
-from linkqual.rules import members, narrow
+from linkqual.rules import loaded_path, members, narrow, route_symmetry
+from linkqual.session import compared
+from linkqual.session.symmetry import UNDETERMINED
 from linkqual.units import format_count
 
 PROBES = frozenset({"path", "mtu", "members", "narrow", "gentle"})
@@ -20,10 +22,10 @@ def about_path(q: Qualification) -> bool:
     return bool(probes) and probes <= PROBES
 
 
-def course(q: Qualification) -> Lines:
-    """(head, text): whether both directions are one way, and the narrowest hop of each."""
+def course(q: Qualification, *, whole: bool = True) -> Lines:
+    """(head, text): whether both directions are one way, and the narrowest hop of each. Not `whole`: what is open only in short."""
     path = next((m.path for m in q.measurements if m.path), None)
-    said = [("path", _compared(path))] if path is not None else []
+    said = [("path", _compared(path, whole=whole))] if path is not None else []
     for way in (Direction.FORWARD, Direction.REVERSE):
         found = path_marks.narrow_of(q.measurements, way)
         trace = (path.forward if way is Direction.FORWARD else path.reverse).hops if path is not None else ()
@@ -31,17 +33,28 @@ def course(q: Qualification) -> Lines:
     return said
 
 
-def _compared(path: PathResult) -> str:
-    """The word, why, and what would settle it."""
-    if path.compared is None:
-        return f"{path.symmetry}: {path.because}"
-    settle = f"; to settle it: {path.compared.settle}" if path.compared.settle else ""
-    return f"{path.compared.word}: {path.because}{settle}"
+def _compared(path: PathResult, *, whole: bool) -> str:
+    """The word first, whatever it is."""
+    word = compared.of(path).word
+    if word == UNDETERMINED and not whole:
+        return f"{word}: {path.because}"
+    return f"{word}: {route_symmetry.sentence(path).removeprefix(f'{word}: ')}"
+
+
+def told(q: Qualification) -> Lines:
+    """What the terminal says of the path: all of it where the run was about nothing else."""
+    return sentences(q) if about_path(q) else course(q, whole=False)
 
 
 def sentences(q: Qualification) -> Lines:
     """The same with the length of packets, single paths and where a load queues."""
-    return [*course(q), *_sizes(q), *_members(q)]
+    return [*course(q), *_loaded(q), *_sizes(q), *_members(q)]
+
+
+def _loaded(q: Qualification) -> Iterator[tuple[str, str]]:
+    for way in (Direction.FORWARD, Direction.REVERSE):
+        if (found := loaded_path.best(q.measurements, way)) is not None:
+            yield "under load", loaded_path.sentence(found)
 
 
 def _sizes(q: Qualification) -> Iterator[tuple[str, str]]:

@@ -121,7 +121,7 @@ def _path(q: Qualification, style: _Style) -> list[str]:
         return []
     view = path_view.view(q)
     drawn = path_text.lines(view, style.width, unicode=style.unicode) if view is not None else []
-    said = _headed(path_words.sentences(q), style)
+    said = _headed(path_words.told(q), style)
     return [*drawn, *([""] if drawn and said else []), *said]
 
 
@@ -222,7 +222,7 @@ def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
 
 def _loads(q: Qualification) -> list[tuple[str, str]]:
     """What was found beside the red lines; the path in a line or two, where it was not drawn above."""
-    return [*([] if path_words.about_path(q) else path_words.course(q)), *brief.loads(q)]
+    return [*([] if path_words.about_path(q) else path_words.told(q)), *brief.loads(q)]
 
 
 def _floors(q: Qualification, style: _Style) -> list[str]:
@@ -334,7 +334,7 @@ def _notes(q: Qualification, style: _Style) -> list[str]:
     notes = q.verdict.notes if q.verdict else ()
     told = {finding.because for finding in wording.findings_of(q)}  # above, also of advisory red lines
     told |= {one.because for one in checks.checks_of(q)}
-    told |= {said for _, said in (path_words.sentences(q) if path_words.about_path(q) else path_words.course(q))}
+    told |= {said for _, said in path_words.told(q)}
     texts += [
         note.sentence
         for note in notes

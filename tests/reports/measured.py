@@ -8,6 +8,8 @@ import numpy as np
 
 from linkqual import model as m
 from linkqual.model import Direction
+from linkqual.session.compared import measured
+from linkqual.session.symmetry import compare
 
 from .traffic import MS, SECOND, Traffic, histogram, summary, traffic
 
@@ -151,24 +153,24 @@ def hop(ttl: int, address: str | None, ms: float = 0.0, **changes: object) -> m.
 
 
 def path(symmetric: bool = True, v6: bool = False) -> m.Measurement:
+    """Four routers each way, the middle ones silent one way each; or a return over six. IPv4 names them by Record Route."""
     a = (lambda text: f"2001:db8:{text}::1") if v6 else (lambda text: f"192.0.2.{int(text, 16)}")
+    told = (lambda text: None) if v6 or not symmetric else a
     label = ("label=24001 tc=0 s=1 ttl=1",)
-    forward = (
-        hop(1, a("1"), 0.21),
-        hop(2, a("5"), 0.62),
-        hop(3, None),
-        hop(4, a("11"), 5.4, labels=label),
+    there = (
+        hop(1, a("1"), 0.21, egress=told("6")),
+        hop(2, a("5"), 0.62, egress=told("9")),
+        hop(3, None, egress=told("12")),
+        hop(4, a("11"), 5.4, labels=label, egress=told("22")),
         hop(5, a("21"), 10.9, reached=True),
     )
     back = (
-        hop(1, a("22"), 0.25),
-        hop(2, a("12"), 5.5, labels=label),
-        hop(3, None),
-        hop(4, a("6"), 10.4),
+        hop(1, a("22"), 0.25, egress=told("11")),
+        hop(2, a("12"), 5.5, labels=label, egress=told("a")),
+        hop(3, None, egress=told("5")),
+        hop(4, a("6"), 10.4, egress=told("1")),
         hop(5, a("2"), 11.0, reached=True),
     )
-    pairs: tuple[tuple[int | None, int | None], ...] = ((1, 4), (2, 3), (3, 2), (4, 1))
-    because = "5 hops each way; hop addresses pair up by /30, one hop silent in both directions."
     if not symmetric:
         back = (
             hop(1, a("22"), 0.25),
@@ -179,13 +181,7 @@ def path(symmetric: bool = True, v6: bool = False) -> m.Measurement:
             hop(6, a("6"), 16.4),
             hop(7, a("2"), 17.0, reached=True),
         )
-        pairs = ((1, 6), (2, None), (3, None), (None, 5), (None, 4), (None, 3), (None, 2), (4, 1))
-        because = "the return path has 7 hops against 5 and shares no router between TTL 2 and the far end."
-    result = m.PathResult(
-        m.Trace(a("2"), a("21"), 41_000, 862, forward),
-        m.Trace(a("21"), a("2"), 862, 41_000, back),
-        "symmetric" if symmetric else "asymmetric",
-        because,
-        pairs,
-    )
+    forward, reverse = m.Trace(a("2"), a("21"), 41_000, 862, there), m.Trace(a("21"), a("2"), 862, 41_000, back)
+    found = compare(forward, reverse)
+    result = m.PathResult(forward, reverse, found.verdict, found.because, found.pairs, measured(forward, reverse))
     return m.Measurement(PATH, START + 130 * SECOND, 9 * SECOND, path=result, conditions=CONDITIONS)

@@ -26,9 +26,9 @@ def seen(number: int, rate: float | None, **changes: object) -> m.LinkSeen:
 def narrow(**changes: object) -> m.NarrowResult:
     """Link 3 of 5 has 100 Mbit/s, link 2 is a near tie with 108, the first one carries all that was offered."""
     one = m.NarrowResult(
-        FORWARD, 5, "shaper", (100 * MBIT, 99.9 * MBIT, 100 * MBIT), 3, 64_000, 31_000_000, (2, 3), 3,
-        (seen(1, None), seen(2, 108), seen(3, 100, narrow=True), seen(4, 100, narrow=True)), "high", "load waited", True,
-        expired=(900, 900, 900, 900), sent_bytes=20_000_000,
+        FORWARD, 5, "shaper", (100 * MBIT, 99.9 * MBIT, 100 * MBIT), trains=3, bucket_bytes=64_000, buffer_ns=31_000_000,
+        narrow=(2, 3), named=3, seen=(seen(1, None), seen(2, 108), seen(3, 100, narrow=True), seen(4, 100.04, narrow=True)),
+        confidence="high", because="load waited", outlasted=True, expired=(900, 900, 900, 900), sent_bytes=20_000_000,
     )  # fmt: skip
     return replace(one, **changes)  # type: ignore[arg-type]
 
@@ -70,7 +70,8 @@ def narrowed() -> m.Qualification:
     hole = m.MtuWay(FORWARD, "black hole", 1500, 1500, 1400, 1401, hops=(m.MtuHop(1, "192.0.2.1", short=True, long=True), m.MtuHop(2, "192.0.2.5", short=True)))  # fmt: skip
     told = m.MtuWay(REVERSE, "told", 1500, 1500, 1492, 1493, told_by="192.0.2.34", hops=(m.MtuHop(1, "192.0.2.34", short=True),))  # fmt: skip
     back = narrow(direction=REVERSE, kind="policer", narrow=(1,), named=1, seen=(seen(1, 100, narrow=True),), buffer_ns=None)  # fmt: skip
-    loaded = m.LoadedPath(FORWARD, "16 TCP streams", (), 2, 4, "queue", "high", "as made")
+    asked = (m.LoadedHop(2, "192.0.2.5", 3, (620_000,) * 3, 3, (630_000,) * 3), m.LoadedHop(4, "192.0.2.17", 3, (5_400_000,) * 3, 3, (36_400_000,) * 3))  # fmt: skip
+    loaded = m.LoadedPath(FORWARD, "16 TCP streams", asked, 2, 4, "queue", "high", "as made")
     return of(
         path(), taken("mtu", mtu=m.MtuResult((hole, told))), taken("narrow", narrow=narrow()), taken("narrow", narrow=back),
         taken("throughput", loaded_path=loaded),
