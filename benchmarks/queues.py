@@ -144,7 +144,8 @@ def _wanted(names: list[str]) -> Iterator[tuple[str, Direction, str]]:
         yield name, Direction.FORWARD, "gentle"
         if name in REVERSE:
             yield name, Direction.REVERSE, "gentle"
-        yield name, Direction.FORWARD, "train"
+        if CASES[name][2]:
+            yield name, Direction.FORWARD, "train"
 
 
 def main() -> None:

@@ -80,6 +80,9 @@ def _queue(
         if late:
             said += f"; {', '.join(_name(one) for one in late)} alone {'is' if len(late) == 1 else 'are'} late, slow at making ICMP errors"
         return _with(blank, because=said)
+    if added_ns is not None and added_ns < LEAST_NS:
+        said = f"{_name(end)} answers {_later(end.late_ns)}, yet packets stamped at both ends were {_later(added_ns)}"
+        return _with(blank, because=f"{said}: the answering is late and not the way there")
     if end.ordered < ORDERED:
         return _with(
             blank,

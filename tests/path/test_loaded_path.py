@@ -141,7 +141,25 @@ def test_the_last_hop_alone_may_be_a_slow_host_unless_both_ends_stamps_agree() -
     hops = (hop(1, 1, 1), hop(2, 2, 2), hop(3, 3, 34))
     assert locate(Direction.FORWARD, "a load", hops).confidence == "medium"
     assert locate(Direction.FORWARD, "a load", hops, added_ns=31 * MS).confidence == "high"
-    assert locate(Direction.FORWARD, "a load", hops, added_ns=1 * MS).confidence == "low"
+    assert locate(Direction.FORWARD, "a load", hops, added_ns=2 * MS).confidence == "low"
+    host = locate(Direction.FORWARD, "a load", hops, added_ns=MS // 2)
+    assert (host.by, host.before) == ("", None)
+    assert "the answering is late" in host.because
+
+
+def test_a_hop_that_is_some_of_it_late_is_neither_and_widens_the_place() -> None:
+    """Two queues, one behind the other, or a router that is slow besides."""
+    for late in (12, 80):
+        found = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 2 + late), hop(3, 3, 34), hop(4, 4, 35)))
+        assert (found.after, found.before) == (1, 3), late
+
+
+def test_a_router_that_was_slow_on_the_idle_line_alone_is_not_taken_for_clean() -> None:
+    found = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 33, 33), hop(3, 3, 34), hop(4, 4, 35)))
+    assert (found.after, found.before) == (1, 3)
+    steady = LoadedHop(2, "10.0.2.1", 4, (2 * MS, 60 * MS, 2 * MS, 70 * MS), 8, (2 * MS, 90 * MS, 2 * MS, 3 * MS) * 2)
+    found = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), steady, hop(3, 3, 34), hop(4, 4, 35)))
+    assert (found.after, found.before) == (1, 3)
 
 
 def test_what_says_that_the_load_shows_little_makes_it_low() -> None:
@@ -159,3 +177,7 @@ def test_hops_that_limit_their_answers_on_the_idle_line_tell_nothing_of_loss() -
     found = locate(Direction.FORWARD, "a load", (lossy(1, 10, 12), lossy(2, 5, 6), lossy(3, 10, 6), lossy(4, 10, 6)))
     assert (found.after, found.before, found.by) == (1, 3, "loss")
     assert locate(Direction.FORWARD, "a load", (lossy(1, 5, 6), lossy(2, 4, 5))).by == ""
+    slow = locate(Direction.FORWARD, "a load", (lossy(1, 10, 12), lossy(2, 10, 4), lossy(3, 10, 12)))
+    assert (slow.by, slow.before) == ("", None)
+    alike = locate(Direction.FORWARD, "a load", (lossy(1, 10, 8), lossy(2, 10, 8)))
+    assert (alike.after, alike.before) == (0, 1)
