@@ -18,7 +18,7 @@ def of(measurements: Sequence[Measurement], direction: Direction) -> Way:
     shown = {hop.ttl: hop.address for hop in hops(measurements, direction) if hop.address is not None}
     if not shown:
         shown = dict(_without_trace(measurements, direction))
-    last = _last(measurements, direction) or max(shown, default=0) + 1
+    last = _last(measurements, direction) or max([0, *shown, *_mentioned(measurements, direction)]) + 1
     names = {address: ttl for ttl, address in shown.items()}
     for hop in hops(measurements, direction):
         _add(names, hop, hop.ttl)
@@ -91,6 +91,16 @@ def _last(measurements: Sequence[Measurement], direction: Direction) -> int | No
             if reached is None and way.direction is direction:
                 reached = way.reached_ttl
     return reached
+
+
+def _mentioned(measurements: Sequence[Measurement], direction: Direction) -> Iterable[int]:
+    """Hops that something was seen at: the receiving host lies behind them."""
+    yield from (hop.ttl for hop in hops(measurements, direction))
+    for one in measurements:
+        for loaded in (one.loaded_path, one.loaded_path_back):
+            if loaded is not None and loaded.direction is direction:
+                yield from (hop.ttl for hop in loaded.hops)
+                yield loaded.before or 0
 
 
 def _without_trace(measurements: Sequence[Measurement], direction: Direction) -> Iterable[tuple[int, str]]:

@@ -108,6 +108,12 @@ def test_prefixes_numbers_and_places_no_trace_shows() -> None:
     assert owners(found, 3, 4).certain
 
 
+def test_segments_out_of_order_tell_nothing_of_a_place_no_trace_shows() -> None:
+    turned = (SEGMENTS[2], LineSegment("b", "192.0.2.1", "10.0.1.2"), SEGMENTS[0])
+    found = placed(turned, demarcation.ways.of([TRACED], THERE))
+    assert [(one.start, one.end) for one in found] == [((3, 3), (5, 5)), ((0, 5), (2, 2)), ((0, 0), (1, 1))]
+
+
 def test_a_segment_that_is_met_the_other_way_round_owns_nothing() -> None:
     turned = (LineSegment("odd", "10.0.2.2", "10.0.0.2"),)
     assert placed(turned, demarcation.ways.of([TRACED], THERE)) == ()
@@ -229,6 +235,14 @@ def test_a_goodput_that_falls_short_is_nowhere_until_something_shows_a_place() -
     assert caused("hashing") == [("throughput", 2)]
     assert caused("window") == caused("host") == []
     assert caused("none") == [("throughput", 2)]
+
+
+def test_a_trace_that_did_not_arrive_names_no_host() -> None:
+    """Hop 5 was seen under load: it is a router, though the trace ended at hop 4."""
+    ended = replace(TRACED, path=replace(PATH, forward=replace(PATH.forward, hops=PATH.forward.hops[:4])))
+    load = LoadedPath(THERE, "16 TCP streams", after=4, before=5, by="queue", confidence="low")
+    seen = Measurement(Step("throughput/forward/16", "throughput", direction=THERE), 0, 1, loaded_path=load)
+    assert only(ended, seen, segments=()).where == "between hop 4 (10.0.3.2) and hop 5 (silent)"
 
 
 # ---- the other faults
