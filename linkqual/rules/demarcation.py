@@ -208,7 +208,9 @@ def _size(key: str, size: MtuWay, promised: int, way: Way) -> _Fault:
             return _Fault(SIZE, what, told, settle=f"a trace that shows which hop {size.told_by} is")
         return _Fault(SIZE, what, told, at, at + 1, "high")
     found = mtu.place(size.hops)
-    silent = "routers from which long packets bring no ICMP time exceeded tell nothing: let them send it"
+    silent = (
+        "routers that send no ICMP time exceeded, or quote the UDP header alone, tell nothing: let them send it whole"
+    )
     if found is None:
         return _Fault(SIZE, f"{what}, longer ones vanish without a word", ((key, "no hop tells where"),), settle=silent)
     after, before = found.before.ttl if found.before else 0, found.after.ttl if found.after else way.last

@@ -112,7 +112,7 @@ def _place(way: MtuWay) -> str:
     """ " between hop 4 (10.0.0.1) and hop 5 (10.0.1.1)"; "" where no hop tells."""
     found = mtu.place(way.hops)
     if found is None:
-        return ", and no hop tells where"
+        return ", and no hop tells where: routers that send no ICMP time exceeded, or quote the UDP header alone, stay unseen"
     here, there = ("this end", "the far end") if way.direction is Direction.FORWARD else ("the far end", "this end")
     before = _hop(found.before) if found.before else here
     after = _hop(found.after) if found.after else there
