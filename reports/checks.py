@@ -8,7 +8,7 @@ from typing import Any
 from linkqual.model import Outcome, Qualification, SelfCheck
 from linkqual.reports.wording import SIGNS, Sign
 from linkqual.rules import directions
-from linkqual.rules.directions import Beside
+from linkqual.rules.beside import Beside
 from linkqual.units import format_ratio, format_value
 
 UNKNOWN = Sign("UNKNOWN", "?", "?", "inconclusive")

@@ -19,8 +19,9 @@ from linkqual.model import (
     Summary,
 )
 from linkqual.rules import clocks, directions, goodput_pair, hosts, seconds, words
-from linkqual.rules.directions import HOST, MINOR, SHARED, Beside
+from linkqual.rules.beside import Beside
 from linkqual.rules.proportion import strict_confidence
+from linkqual.rules.rates_beside import HOST, MINOR, SHARED
 from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import quantile_interval

@@ -7,7 +7,6 @@ difference that clocks or hosts may have made is undetermined: the line is not b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from linkqual.model import (
     Conditions,
@@ -18,41 +17,19 @@ from linkqual.model import (
     StampResult,
     Summary,
     Tally,
-    ThroughputResult,
 )
-from linkqual.rules import clocks, goodput_pair, hosts, ladder, ledger, seconds
+from linkqual.rules import clocks, ledger, rates_beside
+from linkqual.rules.beside import CONFIDENCE, FORWARD, REVERSE, WAYS, Beside
 from linkqual.session import delay_symmetry
 from linkqual.session.delay_symmetry import DelayDifference
 from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED
 from linkqual.stats import histogram, query, tally
 from linkqual.stats.confidence import quantile_interval, ratio_interval, ratio_upper
-from linkqual.units import format_count, format_duration, format_rate, format_ratio
+from linkqual.units import format_count, format_duration, format_ratio
 
-FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
-WAYS = (FORWARD, REVERSE)
-MINOR, SHARED, HOST = "minor", "shared", "host"
-ALIKE, LESS = 0.95, 0.90  # of the weaker rate over the stronger one
 LOSS_FACTOR, LOSS_CONFIDENCE = 2.0, 0.99
 VARIATION_FACTOR, VARIATION_NS, VARIATION = 2.0, 1_000_000, 0.95
-TOGETHER = 0.9  # of what a direction carries alone
-CONFIDENCE = 0.95
 SYNC = "keep both clocks by one source with a bound far below the difference (PTP, or chrony on a near server), or give the fibre's length (fibre: in the link file)"
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """One quantity of both directions. `ratio` is (value, low, high), None where a side is nothing; `unit` of forward and reverse."""
-
-    what: str
-    word: str
-    said: str
-    unit: str
-    forward: float | None
-    reverse: float | None
-    n: int
-    ratio: tuple[float, float | None, float | None] | None = None
-    settle: str = ""
-    step: str = ""
 
 
 def of(link: Link, measurements: Sequence[Measurement]) -> tuple[Beside, ...]:
@@ -64,7 +41,7 @@ def of(link: Link, measurements: Sequence[Measurement]) -> tuple[Beside, ...]:
         found += _delay(link, stream, stream.stamp.summary)
         found += _variation(stream, stream.stamp.summary)
         found += _loss(stream, stream.stamp)
-    return (*found, *_rate(link, measurements), *_at_once(link, measurements))
+    return (*found, *rates_beside.alone(link, measurements), *rates_beside.at_once(link, measurements))
 
 
 # ---- delay
@@ -211,99 +188,3 @@ def _losses(
     if span[1] is not None and span[1] <= LOSS_FACTOR:
         return SYMMETRIC, f"alike within a factor of {LOSS_FACTOR:g}, {counted}", "", made
     return UNDETERMINED, f"so few events ({counted}) do not tell both directions apart", "more packets", made
-
-
-# ---- rate
-
-
-def _rate(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
-    """The weaker direction's share q of the stronger one's rate, each against its contracted rate where those differ."""
-    taken = {way: load for way in WAYS if (load := seconds.heaviest(measurements, way)) is not None}
-    results = {way: load.throughput for way, load in taken.items() if load.throughput and load.throughput.receiver_bps}
-    if len(results) < 2:
-        return
-    pair = goodput_pair.of(results, CONFIDENCE, goodput_pair.contracted(link))
-    q, low, high = pair.share
-    word = rate_word(q, low, high)
-    limited = hosts.limiting(taken[pair.weaker]) if word in (ASYMMETRIC, MINOR) else ""
-    said, settle = f"{pair.said}: {pair.weaker_words}, {_share_words(q, low, high)}", ""
-    if word == SYMMETRIC:
-        said = f"{pair.said}: both directions are alike, {_share_words(q, low, high)}"
-    elif not pair.of(pair.weaker):
-        said, word = f"{pair.said}: nothing came through {pair.weaker}", ASYMMETRIC
-    elif limited:
-        said, word, settle = (
-            f"{said}; but {limited}: the host may be the limit and not the line",
-            UNDETERMINED,
-            seconds.FASTER,
-        )
-    elif word == UNDETERMINED:
-        settle = "measure more seconds of both directions"
-    rates = {way: pair.of(way) for way in WAYS}
-    yield Beside(
-        "goodput",
-        word,
-        said,
-        "bit/s",
-        rates[FORWARD],
-        rates[REVERSE],
-        pair.n,
-        (q, low, high),
-        settle,
-        taken[pair.weaker].step.key,
-    )
-
-
-def rate_word(q: float, low: float | None, high: float | None) -> str:
-    """Of the weaker rate over the stronger one: from 95 % on alike, below 90 % not; what the interval leaves open is open."""
-    if low is None or high is None:
-        return UNDETERMINED if q < ALIKE else SYMMETRIC
-    if low >= ALIKE:
-        return SYMMETRIC
-    if high < LESS:
-        return ASYMMETRIC
-    return MINOR if low >= LESS and high < ALIKE else UNDETERMINED
-
-
-def _share_words(q: float, low: float | None, high: float | None) -> str:
-    span = f" ({format_ratio(low)} to {format_ratio(min(high, 1.0))})" if low is not None and high is not None else ""
-    return f"{format_ratio(q)}{span} of the stronger one"
-
-
-# ---- both at once
-
-
-def _at_once(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
-    """What each direction carries while the other is loaded too, of what it carries alone."""
-    load = next((one for one in measurements if one.throughput_back is not None and one.throughput is not None), None)
-    if load is None or load.throughput is None or load.throughput_back is None:
-        return
-    figures = ladder.of_all(link, measurements)
-    judged = {way: one.step.key for way in WAYS if (one := seconds.heaviest(measurements, way)) is not None}
-    both = {one.direction: one for one in figures if one.at_once}
-    alone = {one.direction: one for one in figures if judged.get(one.direction) == one.key}
-    if set(both) != set(WAYS) or set(alone) != set(WAYS):
-        return
-    shares = {way: (both[way].median_bps or 0) / (alone[way].median_bps or 1) for way in WAYS}
-    said = " and ".join(
-        f"{format_rate(both[way].median_bps)} {way} ({format_ratio(min(shares[way], 1))} of alone)" for way in WAYS
-    )
-    least, limited = min(shares.values()), _limits(load, load.throughput, load.throughput_back)
-    word, more, settle = SYMMETRIC, "each carries its own", ""
-    if least < TOGETHER and limited:
-        word, more, settle = HOST, f"{limited}: the hosts may be the limit and not the line", seconds.FASTER
-    elif least < TOGETHER:
-        word, more = SHARED, "the two directions take from each other, or a host cannot do both"
-        settle = "the same between two hosts of one site: if they carry both at once, the line is what is shared"
-    yield Beside(
-        "both at once", word, f"both directions at once: {said}: {more}", "bit/s", both[FORWARD].median_bps, both[REVERSE].median_bps,
-        min(both[way].seconds for way in WAYS), (least, None, None), settle, load.step.key,
-    )  # fmt: skip
-
-
-def _limits(load: Measurement, there: ThroughputResult, back: ThroughputResult) -> str:
-    used = [f"iperf3 used {said}" for said in dict.fromkeys((hosts.busy(there), hosts.busy(back))) if said]
-    dropped = ", ".join(
-        filter(None, (hosts.early(load.conditions.near, "near"), hosts.early(load.conditions.far, "far")))
-    )
-    return ", and ".join([*used, *([f"a receiving host had no room for packets ({dropped})"] if dropped else [])])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from linkqual.model import Direction, Finding, Measurement, Outcome, Plan, ThroughputResult
 from linkqual.profile.limits import ASSUMED_MTU
 from linkqual.rules import hosts, loads, seconds
-from linkqual.rules.directions import HOST, LESS, SHARED, Beside
+from linkqual.rules.beside import CONFIDENCE, Beside
 from linkqual.rules.looks import (
     FAIL,
     NO_FLOWS,
@@ -22,7 +22,10 @@ from linkqual.rules.looks import (
     known_sizes,
     unseen,
 )
+from linkqual.rules.rates_beside import LESS, SHARED
 from linkqual.session.marking import DSCP, ECN, survivals
+from linkqual.session.symmetry import SYMMETRIC
+from linkqual.stats import throughput
 from linkqual.units import format_rate, format_ratio
 from linkqual.wire.codepoints import dscp_name, ecn_name
 
@@ -119,13 +122,16 @@ def _against(what: str, load: Measurement, result: ThroughputResult, allowed: fl
         return Look(what, PASS, said)
     if limited := hosts.limiting(load):
         return Look(what, UNKNOWN, f"{said}; but {limited}", seconds.FASTER)
+    most = throughput.seconds_interval(result.receiver_bps, 0.5, CONFIDENCE)[1]
+    if most is None or most >= LESS * allowed:
+        return Look(what, UNKNOWN, f"{said}, in seconds too few or too uneven to tell", "measure more seconds")
     return Look(what, FAIL, said, "see why it falls short")
 
 
 def _together(both: Beside | None, measurements: Sequence[Measurement]) -> Look:
     if both is None:
         return unseen("both directions at once", "throughput", "not measured beside each alone", measurements)
-    outcome = {SHARED: FAIL, HOST: UNKNOWN}.get(both.word, PASS)
+    outcome = {SHARED: FAIL, SYMMETRIC: PASS}.get(both.word, UNKNOWN)
     return Look("both directions at once", outcome, both.said.partition(": ")[2], both.settle)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from linkqual.model import Finding, Measurement, Plan, SelfCheck
 from linkqual.rules import directions, non_blocking, route_symmetry, sites
-from linkqual.rules.directions import Beside
+from linkqual.rules.beside import Beside
 from linkqual.rules.looks import BESIDE, FAIL, NOT_MEASURED, PASS, UNKNOWN, Look, unseen
 from linkqual.session import compared
 from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED

@@ -185,6 +185,13 @@ def test_what_blocks_fails_and_what_a_host_may_have_done_is_unknown(
     assert found.settle
 
 
+def test_few_seconds_are_no_proof_of_a_short_rate() -> None:
+    alone = [goodput(way, [60e6, 61e6, 60e6], allowed_bps=94.15e6) for way in BOTH]
+    found = of(NON_BLOCKING, *with_(*alone, without="throughput"))
+    assert found.outcome == "UNKNOWN"
+    assert "too few" in found.because
+
+
 def test_without_a_contract_nothing_is_known_of_what_the_line_should_carry() -> None:
     found = of(NON_BLOCKING, *SEEN, link=Link())
     assert found.outcome == "UNKNOWN"

@@ -238,6 +238,9 @@ def test_both_at_once_below_each_alone_is_shared_or_the_hosts() -> None:
         found = words(*alone, both)["both at once"]
         assert found[0] == word
         assert bool(found[1]) is (word != "symmetric")
+    made = goodput(ROUND_TRIP, [60e6, 95e6, 61e6, 60e6, 60e6])  # a second as good as alone: five do not tell
+    assert made.throughput is not None
+    assert words(*alone, replace(made, throughput_back=made.throughput))["both at once"][0] == "undetermined"
 
 
 def test_a_profile_may_ask_for_symmetric_routes() -> None:
