@@ -179,5 +179,9 @@ def test_hops_that_limit_their_answers_on_the_idle_line_tell_nothing_of_loss() -
     assert locate(Direction.FORWARD, "a load", (lossy(1, 5, 6), lossy(2, 4, 5))).by == ""
     slow = locate(Direction.FORWARD, "a load", (lossy(1, 10, 12), lossy(2, 10, 4), lossy(3, 10, 12)))
     assert (slow.by, slow.before) == ("", None)
+    many = tuple(
+        LoadedHop(k, f"10.0.{k}.1", 10, (MS,) * 10, 200, (MS,) * came) for k, came in ((1, 198), (2, 186), (3, 186))
+    )
+    assert locate(Direction.FORWARD, "a load", many).by == ""  # too little to be what limits a line
     alike = locate(Direction.FORWARD, "a load", (lossy(1, 10, 8), lossy(2, 10, 8)))
     assert (alike.after, alike.before) == (0, 1)
