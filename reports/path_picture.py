@@ -79,9 +79,10 @@ def alternative(view: View) -> str:
 def keys(view: View) -> tuple[tuple[str, str], ...]:
     """(swatch, meaning) of every sign that is in this picture."""
     stops = [stop for lane in view.lanes for stop in lane.stops]
+    links = [link for lane in view.lanes for link in lane.links]
     found = (
         ("wide-line", "width of a line: what it carries", view.measured),
-        ("dots ink", "dotted: what it carries is not measured", True),
+        ("dots ink", "dotted: what it carries is not measured", any(link.capacity is None for link in links)),
         ("pinch", "narrowest link", view.marked(NARROWEST)),
         ("pinch hollow-pinch", "nearly as narrow", view.marked(TIE)),
         ("ring", "router that stays silent", any(stop.kind in ("silent", "unknown") for stop in stops)),
@@ -261,7 +262,8 @@ def _links(lane: Lane, band: _Band, y: float, most: float) -> Iterator[str]:
             yield path_shapes.line(left, right, y, ink, 1.5, "2 3" if link.traced else "2 8")
         else:
             yield path_shapes.line(left, right, y, ink, max(_LEAST, WIDEST * link.capacity.bps / most), "")
-        yield path_shapes.arrow(left, right, y, ink, lane.direction)
+        if band.first <= link.end.column <= band.last:
+            yield path_shapes.arrow(left, right, y, ink, lane.direction)
         if band.home(link) and (link.marked(NARROWEST) or link.marked(TIE)):
             yield path_shapes.pinch((left + right) / 2, y, solid=link.marked(NARROWEST))
 

@@ -249,7 +249,9 @@ def test_the_legend_names_the_signs_in_use_and_no_other() -> None:
         "dotted: what it carries is not measured",
         *("router that stays silent", "taken in one direction only", "one router, seen from both sides"),
     }
-    assert "narrowest link" in {words for _, words in path_picture.keys(view("narrowed"))}
+    narrowed_words = {words for _, words in path_picture.keys(view("narrowed"))}
+    assert "narrowest link" in narrowed_words
+    assert not any(words.startswith("dotted") for words in narrowed_words)
     assert "same place, not proven to be one router" in {words for _, words in path_picture.keys(view("long_v6"))}
 
 
