@@ -520,6 +520,7 @@ def _control() -> tuple[bytes, ...]:
 TRACE = {"source": "192.0.2.1", "destination": "192.0.2.2", "source_port": 1, "destination_port": 2, "fault": None,
          "hops": [{"ttl": 1, "address": "192.0.2.9", "rtt_ns": [5], "sent": 3, "received": 1, "labels": ["label=1"], "reply_ttl": 64,
                    "quoted_ttl": 1, "reached": False, "others": [], "egress": None, "quoted_tos": 0}]}  # fmt: skip
+HOPS = {"addresses": ["192.0.2.9"], "asked": [[1, 0, 5, 0], [2, 7, -1, -1]], "ended_ns": 9}
 LINE = f"linkqual://192.0.2.1:4862?token=abcdefghijklmnop&cert=sha256:{'ab' * 32}"
 
 
@@ -598,7 +599,7 @@ def decoders() -> dict[str, Decoder]:
         ),
         "sender": Decoder(sender, stamps),
         "control": Decoder(frames, _control()),
-        "traces": Decoder(traces, (json.dumps(TRACE).encode(),)),
+        "traces": Decoder(traces, (json.dumps(TRACE).encode(), json.dumps(HOPS).encode())),
         "trace-packets": Decoder(trace_packets, (trace_probe.encode(3), trace_probe.reply(trace_probe.encode(3)))),
         "icmp": Decoder(quotes, _icmp()),
         "pairing-line": Decoder(
