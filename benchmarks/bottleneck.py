@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How well the narrowest hop is found: random chains of real routers in namespaces, load that expires hop by hop, an agent at the far end.
 
-    benchmarks/bottleneck.py [--chains 20] [--seed 1] [--kind plain] [--json]
+    benchmarks/bottleneck.py [--chains 100] [--seed 1] [--kind plain | --all] [--memory] [--json]
 
 2 to 6 routers, 20 to 400 Mbit/s, buckets of 8 KB to 1 MB, queues of 20 to 100 ms. Kinds: `policer` (the narrowest link, bucket from 50 KB on), `silent` (two
 routers send no ICMP), `icmp` (one ICMP message in 10 s), `delay` (10 ms there, 15 ms back, 1 ms of jitter), `cross` (20 or 40 % of the narrowest
 link used by others), `reverse` (measured from the far end toward this one; the other way is at 20 Mbit/s). Right: the narrowest link, or one within 15 % of it.
-`--json`: the table as one object on the last line. Needs namespaces.
+`--all`: every kind, with the number of chains it is judged by. `--memory`: the same chains of the kinds plain, policer, delay and cross in memory, hundreds in a
+minute, on a clock that counts what the control channel takes. `--json`: the table as one object on the last line. Without `--memory` it needs namespaces.
 """
 
 from __future__ import annotations
@@ -22,24 +23,35 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from narrow_chain import MBIT, random_rates, right
+from narrow_chain import KINDS as IN_MEMORY
+from narrow_chain import MBIT, OTHERS, chain_of, measure, random_rates, right
 
-from linkqual.bottleneck import Rate
+from linkqual.bottleneck import OVERHEAD, Rate
 from linkqual.impair import Impairment, Jitter
 from linkqual.lab.description import Expect, Line, LineLink, Node
 from linkqual.lab.isolate import run_isolated
 from linkqual.lab.network import VirtualLine
-from linkqual.model import Direction, Link, Measurement, Step
+from linkqual.model import Direction, Link, Measurement, NarrowResult, Step
 from linkqual.net.control import Control
 from linkqual.net.load import LoadEnd
 from linkqual.net.load_ends import LoadConfig
 from linkqual.probes import narrow
 from linkqual.probes.bench import Bench
 from linkqual.session.load_phase import Phase
+from linkqual.session.train import Bounds
 from linkqual.units import NS_PER_S
 from linkqual.wire.pairing import Peer
 
-KINDS = ("plain", "policer", "silent", "icmp", "delay", "cross", "reverse")
+KINDS = {
+    "plain": 100,
+    "policer": 40,
+    "silent": 20,
+    "icmp": 20,
+    "delay": 20,
+    "cross": 20,
+    "reverse": 20,
+}  # and how many of each `--all` takes
+SURE = ("high", "medium", "low", "")
 BYTES = 60_000_000
 SLOW = Rate(20 * MBIT, buffer_bytes=250_000, counts="l2")
 Row = dict[str, Any]
@@ -84,7 +96,6 @@ def _measured(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
     way = Direction.REVERSE if kind == "reverse" else Direction.FORWARD
     line = described(rates, kind, seed)
     seen = tuple(reversed(rates)) if way is Direction.REVERSE else rates
-    least = min(rate.bps for rate in seen)
     with ExitStack() as stack:
         virtual = stack.enter_context(VirtualLine(line))
         with virtual.inside(virtual.far):
@@ -102,17 +113,28 @@ def _measured(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
         stack.callback(agent.kill)
         assert agent.stdout is not None
         said = agent.stdout.readline().strip()
-        others = (0.2, 0.4)[seed % 2] * least if kind == "cross" else 0
+        others = OTHERS[seed % 2] * min(rate.bps for rate in seen) if kind == "cross" else 0
         if others:
             _others(stack, virtual, round(others))
         stack.enter_context(virtual.inside(virtual.near))
         control = stack.enter_context(Control.connect(Peer.parse(said)))
         began, measured = time.monotonic(), _probe(control, way)
         seconds = time.monotonic() - began
-    found = measured.narrow
-    if found is None:
+    if measured.narrow is None:
         return {"seed": seed, "right": False, "said": str(measured.fault), "seconds": seconds}
-    value = found.rate_bps[0] if found.rate_bps else None
+    return told(seen, kind, seed, measured.narrow, seconds)
+
+
+def in_memory(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
+    """The same without packets."""
+    chain = chain_of(rates, kind, seed)
+    found, _ = measure(chain, Bounds(BYTES, overhead_bytes=OVERHEAD["l2"]))
+    return told(rates, kind, seed, found, chain.now / NS_PER_S)
+
+
+def told(seen: tuple[Rate, ...], kind: str, seed: int, found: NarrowResult, seconds: float) -> Row:
+    """What was found of links at these rates, in the order of the direction measured."""
+    least, value = min(rate.bps for rate in seen), found.rate_bps[0] if found.rate_bps else None
     return {
         "seed": seed,
         "right": right(seen, found),
@@ -131,6 +153,7 @@ def _measured(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
         "buckets": [round(rate.bucket_bytes / 1000) for rate in seen],
         "profile": [(one.number, round((one.rate_bps or one.offered_bps) / MBIT, 1)) for one in found.seen],
         "mbps": round(value / MBIT, 2) if value else None,
+        "free": [round(bps / MBIT, 2) for bps in found.free_bps] if found.free_bps else None,
     }
 
 
@@ -157,8 +180,9 @@ def _others(stack: ExitStack, virtual: VirtualLine, bps: int) -> None:
 
 
 def figures(rows: list[Row]) -> Row:
-    """What the rows say together."""
+    """What the rows of one kind say together."""
     errors = [row["error"] for row in rows if row.get("error") is not None]
+    sure = [row.get("confidence", "") for row in rows]
     return {
         "chains": len(rows),
         "right": sum(row["right"] for row in rows),
@@ -168,30 +192,47 @@ def figures(rows: list[Row]) -> Row:
         "seconds_median": round(statistics.median(row["seconds"] for row in rows), 2),
         "seconds_max": round(max(row["seconds"] for row in rows), 2),
         "megabytes_max": round(max(row.get("megabytes", 0) for row in rows), 1),
+        "confidence": {word: sure.count(word) for word in SURE},
+        "wrong": {word: sum(not row["right"] for row in rows if row.get("confidence", "") == word) for word in SURE},
     }
 
 
+def _line(kind: str, table: Row) -> str:
+    wrong = ", ".join(f"{count} {word or 'none'}" for word, count in table["wrong"].items() if count) or "-"
+    median, high = (
+        f"{100 * table[name]:.3f} %" if table[name] is not None else "-"
+        for name in ("capacity_error_median", "capacity_error_p95")
+    )
+    return (
+        f"{kind:8} {table['right']:4} of {table['chains']:3}  kind {table['kind_right']:3}  error {median:>8} {high:>8}  "
+        f"{table['seconds_median']:5} s, at most {table['seconds_max']:5} s  {table['megabytes_max']:5} MB  wrong: {wrong}"
+    )
+
+
 def main() -> None:
-    """Print a line for each chain, then the table."""
+    """Print a line for each chain, then one of the table for each kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--chains", type=int, default=20)
+    parser.add_argument("--chains", type=int, help="of each kind; default 20, with --all as many as it is judged by")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=KINDS, default="plain")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    rows = []
-    for seed in range(asked.seed, asked.seed + asked.chains):
-        row = one(random_rates(seed, asked.kind == "policer"), asked.kind, seed)
-        rows.append(row)
-        print(
-            "right" if row["right"] else "WRONG",
-            *(f"{key}={value}" for key, value in row.items() if key != "right"),
-            flush=True,
-        )
-    table = figures(rows)
-    print(", ".join(f"{name} {value}" for name, value in table.items()))
+    tables = {}
+    for kind in [each for each in KINDS if not asked.memory or each in IN_MEMORY] if asked.all else [asked.kind]:
+        rows = []
+        for seed in range(asked.seed, asked.seed + (asked.chains or (KINDS[kind] if asked.all else 20))):
+            rates = random_rates(seed, kind == "policer")
+            row = in_memory(rates, kind, seed) if asked.memory else one(rates, kind, seed)
+            rows.append(row)
+            said = (f"{key}={value}" for key, value in row.items() if key != "right")
+            print(kind, "right" if row["right"] else "WRONG", *said, flush=True)
+        tables[kind] = figures(rows)
+    for kind, table in tables.items():
+        print(_line(kind, table))
     if asked.json:
-        print(json.dumps(table))
+        print(json.dumps(tables))
 
 
 if __name__ == "__main__":

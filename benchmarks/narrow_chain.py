@@ -9,13 +9,20 @@ import numpy as np
 from linkqual.bottleneck import Bottleneck, Rate
 from linkqual.model import Direction, NarrowResult
 from linkqual.session.load_phase import Phase
-from linkqual.session.narrow import Narrow
+from linkqual.session.narrow import MOST_NS, Narrow
 from linkqual.session.narrow_result import result
 from linkqual.session.prefix_train import ttls
 from linkqual.session.train import Bounds
 
 MBIT, NS = 1_000_000, 10**9
+KINDS = ("plain", "policer", "delay", "cross")  # that chains in memory have
+_OPENING_NS, _HANDLING_NS = (
+    NS // 4,
+    NS // 8,
+)  # until the first train may leave; what each takes besides: silence behind it, and what both ends say
+_TRIPS = 5  # of the control channel, for each train
 _OTHERS_BYTES = 1000
+OTHERS = (0.2, 0.4)  # of the narrowest link, used by others
 
 
 @dataclass
@@ -48,7 +55,7 @@ class MemoryChain:
             begin = self.chance.uniform(due[0], due[-1])
             due[due > begin] += self.chance.uniform(1e6, 4e6)
         left = np.maximum.accumulate(due).astype(np.int64)
-        begun, self.now = self.now, float(left[-1]) + NS / 5
+        begun, self.now = self.now, float(left[-1])
         at, left_ttl = left, ttls(phase, 0, phase.packets)
         left_ttl = np.where(left_ttl == 0, 64, left_ttl)
         kept = self.chance.random(len(at)) >= self.loss
@@ -71,6 +78,7 @@ class MemoryChain:
         noise = np.abs(self.chance.normal(0, self.noise_ns, (2, len(at)))).astype(np.int64)
         late = self.chance.uniform(0, self.jitter_ns, len(at)).astype(np.int64)
         came = np.maximum.accumulate(at + self.delay_ns + late) + noise[1] + 10**15
+        self.now = max(self.now, float(at.max(initial=0))) + _HANDLING_NS + (2 * _TRIPS + 1) * self.delay_ns
         return number, left[number] - noise[0], came
 
     def _others(self, begun: float, ended: float) -> np.ndarray:
@@ -80,13 +88,22 @@ class MemoryChain:
         return np.sort(begun + (np.arange(count) + self.chance.uniform(-0.5, 0.5, count)) * gap).astype(np.int64)
 
 
-def measure(chain: MemoryChain, bounds: Bounds, most_ns: int = 4 * NS) -> tuple[NarrowResult, Narrow]:
+def measure(chain: MemoryChain, bounds: Bounds, most_ns: int = MOST_NS) -> tuple[NarrowResult, Narrow]:
     """The whole search on a chain; `chain.now` has moved on by the time it took."""
-    search = Narrow(bounds, most_ns)
-    while ask := search.next():
-        chain.now += ask.wait_ns + NS / 20
+    search, begun = Narrow(bounds, most_ns), chain.now
+    chain.now += _OPENING_NS
+    while ask := search.next(round(chain.now - begun)):
+        chain.now += ask.wait_ns
         search.took(ask.train.packets, *chain.run(ask.train))
     return result(Direction.FORWARD, search, counts="l2"), search
+
+
+def chain_of(rates: tuple[Rate, ...], kind: str, seed: int) -> MemoryChain:
+    """A chain of this kind, whose sender stalls now and then."""
+    least = min(rate.bps for rate in rates)
+    others = OTHERS[seed % 2] * least if kind == "cross" else 0.0
+    delay = {"delay_ns": 12_500_000, "jitter_ns": 1_000_000} if kind == "delay" else {}
+    return MemoryChain(rates, seed, stalls=0.5, others_bps=others, **delay)
 
 
 def random_rates(seed: int, policer: bool = False) -> tuple[Rate, ...]:

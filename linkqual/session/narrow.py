@@ -26,7 +26,7 @@ from linkqual.session.prefix_train import EACH_TTL, FASTEST_SHARE, Ints
 from linkqual.session.prefixes import BUCKETS, DEEPEST_BUCKET, SLOW, TAIL_NS, Prefixes, Whole
 from linkqual.session.topp import Point, Shared, Spacing
 from linkqual.session.train import ABOVE, JITTER, Bounds, Trains
-from linkqual.session.train_result import HELD_UP, agreeing, congested, is_policed
+from linkqual.session.train_result import HELD, HELD_UP, QUEUE_NS, agreeing, congested, is_policed
 from linkqual.stats.arrival_curve import Idle, Sent, idle, read
 from linkqual.units import NS_PER_S
 
@@ -53,6 +53,7 @@ _LEAST_PASSED, _MOST_PASSED = 150, 600  # packets of a rung that the narrowest l
 _REST_NS = 20_000_000
 _PACE_NS, _PACE_TAIL_NS = 600_000_000, 120_000_000
 _ROUND_NS = 250_000_000  # what each train takes besides its sending, until that is known
+_OWN = 1.01  # times what came through: as much as a full queue of the host itself takes
 _SLOWLY = 1.1  # times as long as it should may a train last
 _KEPT = 2  # trains to single routers for which time is kept
 _PREFIX_NS = 150_000_000  # of a train to one router, mostly
@@ -154,17 +155,23 @@ class Narrow:
         if not self.trains.searching:
             return None
         left_ns = self._left_ns(reserve=bool(self.trains.rate_bps))
-        if self.trains.rate_bps and left_ns < SHORTEST_NS:
-            return None
+        if self.trains.rate_bps:
+            left_ns -= _LADDER_NS if self.links > 1 else 0
+            if left_ns < SHORTEST_NS:
+                return None
         self.trains.time_ns = left_ns
         step = self.trains.next()
         if step is None:
             return None
-        return Ask(step.wait_ns, self._with_ladder(step.train) if step.train.name == "long" else step.train)
+        whole = Ask(step.wait_ns, step.train)
+        if step.train.name == "long":
+            ladder = Ask(step.wait_ns, self._with_ladder(step.train))
+            whole = ladder if self._lasts_ns(ladder) <= self._left_ns() else whole
+        return whole if self._lasts_ns(whole) <= self._left_ns() else None
 
     def _ask_ladder(self) -> Ask | None:
         """Another ladder, where that of the train before was sent far above the rate. It empties the deepest bucket first."""
-        if self.links < 2 or self._laddered or not self.prefixes.coarse:
+        if self.links < 2 or self._laddered or self.prefixes.own or not self.prefixes.coarse:
             return None
         pace = min(ABOVE * self.rate_bps, self._fastest())
         lead = self._packets(pace, BUCKETS * DEEPEST_BUCKET * 8 * NS_PER_S / (pace - self.rate_bps))
@@ -190,6 +197,8 @@ class Narrow:
         if self._paced >= len(PACES) or not self._suspected():
             return None
         spaced = self._spaced()
+        if spaced is not None and any(told.points for told in self._told):
+            return None  # trains to single routers have another pace
         rate = spaced.capacity_bps if spaced is not None else self.rate_bps
         pace = min(PACES[self._paced] * rate, self._fastest())
         drains_ns = BUCKETS * self.bucket_bytes * 8 * NS_PER_S / max(pace - self.rate_bps, 0.05 * rate)
@@ -231,14 +240,20 @@ class Narrow:
             _TAIL_PACKETS + self._packets(pace, emptied_ns), self._packets(pace, emptied_ns + TAIL_NS)
         ) * 2 ** self.prefixes.voids(router)
         if seen is not None and not self.prefixes.drained(router, whole):
-            if seen.rate_bps is not None:  # faster, its queue would fill before the bucket behind it is empty
+            lasts_ns = self.prefixes.drains_ns(router, whole)
+            if self.prefixes.level(router):  # what came through was a bucket's, not a wider link's
+                lasts_ns = BUCKETS * DEEPEST_BUCKET * 8 * NS_PER_S / (pace - rate) + 2 * TAIL_NS
+            elif seen.rate_bps is not None:  # faster, its queue would fill before the bucket behind it is empty
                 pace = min(pace, GENTLE * whole.at(pace) * seen.rate_bps / whole.capacity_bps)
-            packets = self._packets(pace, self.prefixes.drains_ns(router, whole))
+            packets = self._packets(pace, lasts_ns)
         return self._phase("prefix", pace, packets, router)
 
     def _wanted(self) -> int | None:
         """The router whose prefix comes next: one between links that may both be the narrowest, then those beside it, then the others."""
         whole, prefixes = self.whole, self.prefixes
+        if prefixes.own:
+            self.ended = "done"
+            return None
         found = prefixes.candidates(self.links, whole)
         between = sorted(sorted(found)[:-1], key=lambda router: abs(router - median(found) + 0.5))
         for router in (*between, found[0], found[0] - 1):
@@ -298,6 +313,7 @@ class Narrow:
                 self.ended = "no-way"
                 return
         train = read(Sent(phase.name, packets, each, host_lost), numbers, departed, arrived, self.base)
+        self.prefixes.own = self.prefixes.own or self._own_queue(phase, train, numbers, departed)
         if along is not None and train.rate_bps and not train.void:
             self.prefixes.ladder = {rung.router: rung for rung in prefix_train.rungs(*along, train.rate_bps)}
         if phase.name not in {"pace", "ladder"}:
@@ -307,6 +323,16 @@ class Narrow:
         spaced = topp.spacing(numbers, arrived, each, train.steady_ns) if train.steady_ns else None
         paced = topp.points(numbers, departed, arrived, each, packets) if phase.name == "pace" else []
         self._told.append(_Told(train, spaced, tuple(paced)))
+
+    def _own_queue(self, phase: Phase, train: Train, numbers: Ints, departed: Ints) -> bool:
+        """Whether this host's own queue was full: it sent no faster than packets came out at the other end, and all of them waited."""
+        half = len(numbers) // 2
+        span_ns = int(departed[-1] - departed[half])
+        if train.void or not train.steady_ns or span_ns <= 0 or train.lost > topp.LOST * train.packets:
+            return False
+        offered = float(numbers[-1] - numbers[half]) * self.bounds.each * 8 * NS_PER_S / span_ns
+        asked = phase.rate_bps * self.bounds.each / self.bounds.packet_bytes
+        return offered < min(HELD * asked, _OWN * (train.rate_bps or 0.0)) and (train.rise_ns or 0) > QUEUE_NS
 
     def _took_prefix(self, phase: Phase, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:
         assert self.base is not None
@@ -340,7 +366,7 @@ class Narrow:
     @property
     def policed(self) -> bool:
         """Whether what exceeds the rate is dropped without waiting. Slow trains know better: fast ones waited for wider links too."""
-        known = [*self.known, *(told.train for told in self._told if told.train.purpose == "ladder")]
+        known = [*self.known, *(told.train for told in self._told if told.train.purpose in {"ladder", "pace"})]
         slowest = min(known, key=lambda train: train.offered_bps, default=None)
         dropped = any(told.spaced is not None and told.spaced.behind for told in self._told)
         return (
@@ -387,6 +413,12 @@ class Narrow:
     def unresolved(self) -> bool:
         """Whether others may share the limit, and how much they take is not known."""
         return self.shared is None and self._suspected()
+
+    @property
+    def perhaps_bps(self) -> float:
+        """What the limit may be, where others may share it; 0: nothing hints at them."""
+        spaced = self._spaced()
+        return spaced.capacity_bps if spaced is not None and self.unresolved else 0.0
 
     @property
     def unsteady(self) -> bool:

@@ -57,7 +57,9 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     found = replace(
         found,
         kind=kind,
-        rate_bps=shared.capacity_bps if shared is not None and shared.busy else (best, min(rates), max(rates)),
+        rate_bps=shared.capacity_bps
+        if shared is not None and shared.busy
+        else (best, min(rates), max(*rates, search.perhaps_bps)),
         free_bps=shared.free_bps if shared is not None else None,
         trains=len(good),
         bucket_bytes=max(good, key=lambda train: train.steady_ns).bucket_bytes if buckets else None,
@@ -68,7 +70,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
         return replace(found, confidence="low", because=_ENDED.get("slow" if search.prefixes.slow else ended, _FEW))
     named = may_be[0]
     near = _near(found.seen, search.whole.capacity_bps, named)
-    confidence, because = _confidence(found, named)
+    confidence, because = _confidence(found, named, search.prefixes.own)
     if len(may_be) > 1:
         confidence, because = (
             "low",
@@ -86,8 +88,8 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
 
 def _named(search: Narrow) -> tuple[int, ...]:
     """Links that may be the narrowest, the likeliest first; none: nobody knows."""
-    found = search.prefixes.candidates(search.links, search.whole)
-    return tuple(found) if len(found) < search.links or search.links == 1 else ()
+    known = search.links == 1 or search.prefixes.tell
+    return tuple(search.prefixes.candidates(search.links, search.whole)) if known else ()
 
 
 def _near(seen: tuple[LinkSeen, ...], rate: float, named: int) -> tuple[int, ...]:
@@ -101,10 +103,12 @@ def _near(seen: tuple[LinkSeen, ...], rate: float, named: int) -> tuple[int, ...
     return (*found, named)
 
 
-def _confidence(found: NarrowResult, named: int) -> tuple[str, str]:
+def _confidence(found: NarrowResult, named: int, own: bool) -> tuple[str, str]:
     assert found.rate_bps is not None
     rate = found.rate_bps[0]
     hits = [one for one in found.seen if one.number >= named and one.narrow]
+    if found.outlasted and own:
+        return "high", "the sending host itself was held up: its own queue takes no more, and nothing behind is slower"
     off = max((abs((one.rate_bps or rate) / rate - 1) for one in hits if not one.error), default=0.0)
     carried = [one.rate_bps or one.offered_bps for one in found.seen if not one.error]
     if not found.outlasted:

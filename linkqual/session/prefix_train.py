@@ -34,6 +34,7 @@ SURE = 3.0  # standard deviations
 EACH_TTL = 3  # packets of a climbing phase
 FASTEST_SHARE = 1.12  # of the rate that a sender must reach
 _LEAST_LOST = 0.05
+_JITTERS = 3.0  # median deviations of the delay by which the ends of what is measured may be off
 _BLOCK = 4096
 _EDGE = 6  # markers on either side of a bend, at least
 
@@ -94,6 +95,7 @@ class PrefixTrain:
     error: float = 0.0  # relative standard deviation, where the rate is counted from losses
     rise_ns: int = 0
     span_ns: int = 0  # of the part that tells the rate, from the first arrival on
+    spread: float = 0.0  # the same by the line's own jitter
     void: str = ""
 
 
@@ -128,7 +130,9 @@ def read(phase: Phase, each: int, numbers: Ints, departed: Ints, arrived: Ints, 
         if not told or 0 < counted < rate * (1 - SURE * by):  # a limit further on that showed itself later
             rate, error, span_ns = counted, by, int(since[-1])
     bps = rate * each * 8 * NS_PER_S if rate else None
-    return PrefixTrain(router, offered, markers, lost, bps, error, rise, span_ns)
+    steady_ns = span_ns - (since[numbers >= bent].min(initial=span_ns) if not error else 0)
+    spread = _JITTERS * base.noise_ns / max(1.0, steady_ns)
+    return PrefixTrain(router, offered, markers, lost, bps, error, rise, span_ns, float(min(1.0, spread)))
 
 
 def rungs(phase: Phase, each: int, numbers: Ints, departed: Ints, arrived: Ints, whole_bps: float) -> list[Rung]:
@@ -199,4 +203,4 @@ def _surviving(sent: Ints, numbers: Ints, since: Floats, lost: float) -> tuple[f
     times = since[here]
     share = len(sent) / (sent[-1] - sent[0] + 1)  # of markers among the packets
     error = math.sqrt(lost * (1 - lost) / len(sent)) / max(1 - lost, 0.05)
-    return (len(times) - 1) / share / max(1.0, times[-1] - times[0]), error
+    return (len(times) - 1) / share / max(1.0, float(times[-1] - times[0])), error

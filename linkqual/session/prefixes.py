@@ -63,6 +63,7 @@ class Prefixes:
 
     taken: dict[int, list[PrefixTrain]] = field(default_factory=dict)
     ladder: dict[int, Rung] = field(default_factory=dict)
+    own: bool = False  # the sending host's own queue is the limit
 
     def add(self, train: PrefixTrain) -> None:
         """One more train."""
@@ -81,6 +82,12 @@ class Prefixes:
         """Nothing of it counts any more."""
         self.taken.clear()
         self.ladder.clear()
+        self.own = False
+
+    @property
+    def tell(self) -> bool:
+        """Whether they say anything of where the limit is."""
+        return self.own or bool(self.ladder) or any(self._chosen(router) is not None for router in self.taken)
 
     def dropped(self, rate_bps: float) -> bool:
         """Whether one as slow as that lost packets, though none waited."""
@@ -114,7 +121,7 @@ class Prefixes:
 
     def _cost(self, link: int, whole: Whole) -> float:
         """How badly what was seen fits this link."""
-        cost = 0.0
+        cost = _SURE**2 if self.own and link > 1 else 0.0
         for rung in self.ladder.values():
             off = rung.times - 1 if rung.router >= link else max(0.0, _NEAR - rung.times)
             cost += min(_MOST, off / rung.error) ** 2
@@ -122,11 +129,19 @@ class Prefixes:
             chosen = self._chosen(router)
             if chosen is None:
                 continue
-            times, error = (chosen.rate_bps or 0.0) / whole.at(chosen.offered_bps), max(chosen.error, _EXACT)
+            times, error = (
+                (chosen.rate_bps or 0.0) / whole.at(chosen.offered_bps),
+                max(chosen.error, chosen.spread, _EXACT),
+            )
             if router < link:
                 cost += min(_SURE, max(0.0, 1 + max(HIT, 2.5 * chosen.error) - times) / error) ** 2
-            elif self.drained(router, whole):
-                cost += min(_MOST, max(0.0, times - 1 - HIT) / error) ** 2
+            else:
+                off = min(_MOST, max(0.0, times - 1 - HIT) / error) ** 2
+                cost += (
+                    off
+                    if self.drained(router, whole)
+                    else min(off, _UNSURE * chosen.span_ns / self.drains_ns(router, whole))
+                )
         before, after = self._exact(link - 1), self._exact(link)
         alike = before and after and after > (1 + HIT) * whole.rate_bps and before < (1 + _ALIKE) * after
         return cost + (_UNCHANGED if alike else 0.0)
@@ -140,6 +155,11 @@ class Prefixes:
     def coarse(self) -> bool:
         """Whether the ladder tells little: its load was far above the rate, or there was none."""
         return not self.ladder or max(rung.error for rung in self.ladder.values()) > _COARSE
+
+    def level(self, router: int) -> bool:
+        """Whether the ladder saw no more come through than all the way."""
+        rung = self.ladder.get(router)
+        return rung is not None and rung.times < 1 + HIT
 
     def unheld(self, router: int, whole: Whole) -> bool:
         """Whether load that expires there is certainly faster than the whole way: its bucket was empty."""
@@ -160,7 +180,7 @@ class Prefixes:
             train.rate_bps
             for train in self.taken[router]
             if train.rate_bps
-            and train.error < HIT
+            and max(train.error, train.spread) < HIT
             and train.rate_bps < SLOWER * min(whole.rate_bps, whole.at(train.offered_bps))
         ]
         return min(slow, default=None)
@@ -173,10 +193,12 @@ class Prefixes:
     def link_seen(self, router: int, whole: Whole) -> LinkSeen | None:
         """What its prefix shows; None: nothing was seen. With others on the way, as much more as these take of the whole way."""
         chosen = self._chosen(router)
+        if chosen is None and router == 1 and self.own:
+            return LinkSeen(1, whole.rate_bps, whole.capacity_bps, True)
         if chosen is None:
             return self._held_up(router, whole)
         rate, expected = chosen.rate_bps or 0.0, whole.at(chosen.offered_bps)
-        allowed = max(HIT, min(2.5 * chosen.error, MOST_ERROR))
+        allowed = max(HIT, min(2.5 * max(chosen.error, chosen.spread), MOST_ERROR))
         free = rate > _FREE * chosen.offered_bps
         return LinkSeen(
             router, chosen.offered_bps, None if free else rate * whole.capacity_bps / expected, rate < (1 + allowed) * expected,
@@ -192,7 +214,10 @@ class Prefixes:
 
     def seen(self, whole: Whole) -> Mapping[int, LinkSeen]:
         """By router, those that were looked at."""
-        found = ((router, self.link_seen(router, whole)) for router in sorted({*self.taken, *self.ladder}))
+        found = (
+            (router, self.link_seen(router, whole))
+            for router in sorted({*self.taken, *self.ladder, *([1] if self.own else [])})
+        )
         return {router: seen for router, seen in found if seen is not None}
 
     def drains_ns(self, router: int, whole: Whole) -> float:

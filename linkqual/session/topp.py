@@ -35,8 +35,9 @@ ALONE = 0.985  # of what the spacing shows: a rate above is not shared
 PARTS = 4  # of a train, each a point
 APART = 1.15  # times as fast must the fastest point be as the slowest
 AGREE = 0.05  # of the capacity, by which both ways may differ
-_LOST = 0.01  # of a train: fewer may be the line's
+LOST = 0.01  # of a train: fewer may be the line's
 _HELD = 0.97  # of what was offered came through: less was held up
+_PASSED = 0.9  # of what others got through, they sent at least
 _VARY = 0.5  # of the capacity: what others seem to send in different parts of trains
 _PART = 20  # packets of a part at least
 _POINTS = 4
@@ -109,7 +110,7 @@ def points(numbers: Ints, departed: Ints, arrived: Ints, each: int, packets: int
 
     `each`: bytes that count. None where nothing is held up so long.
     """
-    begin = onset(numbers, packets) if packets - len(numbers) > _LOST * packets else packets
+    begin = onset(numbers, packets) if packets - len(numbers) > LOST * packets else packets
     clean = numbers < (begin or 0)
     numbers, departed, arrived = numbers[clean], departed[clean], arrived[clean]
     if len(numbers) < 2 * _PART:
@@ -165,7 +166,7 @@ def spacing(numbers: Ints, arrived: Ints, each: int, steady_ns: int) -> Spacing 
     middle = _densest(gaps)
     for _ in range(20):
         near = gaps[np.abs(gaps - middle) <= _WITHIN * middle]
-        if not len(near):
+        if not len(near) or middle <= 0:  # stamps of several packets at once
             return None
         before, middle = middle, float(near.mean())
         if abs(middle - before) <= 1e-6 * middle:
@@ -205,7 +206,8 @@ def _divided(spaced: Spacing, taken: Sequence[Point], line: Shared | None) -> Sh
     capacity, wide = spaced.capacity_bps, spaced.error * spaced.capacity_bps
     told = [point.others(capacity) for point in taken]
     others = max(0.0, median(told)) if told else 0.0
-    if others < IDLE * capacity or max(told) - min(told) > _VARY * capacity:
+    passed = capacity - spaced.rate_bps  # of others, behind a full queue
+    if others < max(IDLE * capacity, _PASSED * passed) or max(told) - min(told) > _VARY * capacity:
         return None
     by = "spacing"
     if line is not None:
