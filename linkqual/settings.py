@@ -7,6 +7,7 @@ file can be larger than it looks. Floor 2, pure: takes text and a name, never op
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -330,6 +331,21 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         if not low <= int(plain) <= high:
             raise InputError(f"{value} is out of range", f"{low:,} to {high:,}")
         return int(plain)
+
+    return read
+
+
+def real(low: float, high: float, what: str, allowed: str) -> Callable[[str], float]:
+    """A reader of numbers between two bounds; any other is no `what`, and `allowed` says what is one."""
+
+    def read(value: str) -> float:
+        try:
+            found = float(value)
+        except ValueError:
+            found = math.nan
+        if not low <= found <= high:
+            raise InputError(f"{value!r} is no {what}", allowed)
+        return found
 
     return read
 

@@ -6,7 +6,7 @@ Every node and link named in the paths exists by being named; `routers` and `lin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -105,31 +105,26 @@ def _nodes(root: Section, forward: tuple[str, ...], reverse: tuple[str, ...]) ->
     ends = (forward[0], forward[-1])
     routers = list(dict.fromkeys((*forward[1:-1], *reverse[1:-1])))
     nodes = {name: Node(name, site=name in ends) for name in (*ends, *routers)}
-    section = root.section("routers")
+    for name, one in _described(root, "routers", routers, "stands on no path"):
+        silent, interval = one.get("icmp", _icmp, (False, 0))
+        hides = one.get("too_big", choice("tell", "hide"), "tell") == "hide"
+        nodes[name] = replace(nodes[name], silent=silent, icmp_interval_ns=interval, hides_mtu=hides)
+    for name, one in _described(root, "hosts", ends, "is no site"):
+        nodes[name] = replace(nodes[name], window_bytes=one.get("window", _window, 0))
+    return tuple(nodes.values())
+
+
+def _described(root: Section, key: str, known: Sequence[str], unknown: str) -> Iterator[tuple[str, Section]]:
+    """The nodes that stand under a key, each with what is written of it; `unknown`: the complaint about any other."""
+    section = root.section(key)
     for name in section.node.items if section else ():
         assert section is not None
         section.has(name)
-        if name not in routers:
-            section.complain(name, "stands on no path", ", ".join(routers))
-            continue
-        one = section.section(name)
-        if one is not None:
-            silent, interval = one.get("icmp", _icmp, (False, 0))
-            hides = one.get("too_big", choice("tell", "hide"), "tell") == "hide"
-            nodes[name] = replace(nodes[name], silent=silent, icmp_interval_ns=interval, hides_mtu=hides)
+        if name not in known:
+            section.complain(name, unknown, ", ".join(known))
+        elif (one := section.section(name)) is not None:
+            yield name, one
             one.close()
-    hosts = root.section("hosts")
-    for name in hosts.node.items if hosts else ():
-        assert hosts is not None
-        hosts.has(name)
-        if name not in ends:
-            hosts.complain(name, "is no site", ", ".join(ends))
-            continue
-        one = hosts.section(name)
-        if one is not None:
-            nodes[name] = replace(nodes[name], window_bytes=one.get("window", _window, 0))
-            one.close()
-    return tuple(nodes.values())
 
 
 def _icmp(value: str) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ from linkqual.bottleneck import Rate
 from linkqual.errors import InputError
 from linkqual.impair import Distribution, Impairment, Jitter, Loss, Reordering
 from linkqual.lab.description import LineLink
-from linkqual.settings import Listing, Section, boolean, choice, text, whole
+from linkqual.settings import Listing, Section, boolean, choice, real, text, whole
 from linkqual.units import (
     format_duration,
     format_rate,
@@ -173,16 +173,7 @@ def _loss(section: Section) -> Loss:
     return Loss(ratio, burst, section.get("every", whole(1, 2**40), 0), positions, member)
 
 
-def _burst(value: str) -> float:
-    try:
-        burst = float(value)
-    except ValueError:
-        burst = 0.0
-    if not 1 <= burst <= 1e6:
-        raise InputError(
-            f"{value!r} is no mean burst", "packets lost in a row on average, 1 (independent) to 1,000,000"
-        )
-    return burst
+_burst = real(1, 1e6, "mean burst", "packets lost in a row on average, 1 (independent) to 1,000,000")
 
 
 def _reordering(section: Section) -> Reordering:

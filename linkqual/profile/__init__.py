@@ -27,7 +27,7 @@ from linkqual.profile.limits import parse as parse_limit
 from linkqual.profile.lint import lint, rank_of
 from linkqual.profile.probe_settings import read_probes
 from linkqual.session.marking import wanted_values
-from linkqual.settings import Complaints, Listing, Section, boolean, choice, read_tree, text
+from linkqual.settings import Complaints, Listing, Section, boolean, choice, read_tree, real, text
 from linkqual.units import parse_ratio
 
 HINT = "mend these lines; `linkqual profiles` lists the shipped profiles to compare with"
@@ -181,14 +181,7 @@ def _confidence(value: str) -> float:
     return ratio
 
 
-def _burst(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 1 <= number <= 1e6:
-        raise InputError(f"{value!r} is no mean size of a loss event", "1 to 1000000 packets")
-    return number
+_burst = real(1, 1e6, "mean size of a loss event", "1 to 1000000 packets")
 
 
 # ---- contradictions

@@ -10,7 +10,7 @@ from linkqual.model import Json
 from linkqual.session.bursts import PATTERNS
 from linkqual.session.load_phase import MOST_FLOWS
 from linkqual.session.pacer import SCHEDULES
-from linkqual.settings import Mapping, Section, boolean, choice, whole
+from linkqual.settings import Mapping, Section, boolean, choice, real, whole
 from linkqual.stats.collectives import DTYPE_BYTES
 from linkqual.units import NS_PER_S, format_ratio, parse_duration_ns, parse_packet_rate, parse_ratio, parse_size_bytes
 from linkqual.wire.codepoints import parse_dscp, parse_ecn
@@ -103,16 +103,7 @@ def _ratio(low: float, high: float) -> Callable[[str], float]:
     return read
 
 
-def _parameters(value: str) -> float:
-    try:
-        found = float(value)
-    except ValueError:
-        found = 0.0
-    if not 1e3 <= found <= 1e15:
-        raise InputError(f"{value!r} is no number of a model's parameters", "1e3 to 1e15, such as 7e9")
-    return found
-
-
+_parameters = real(1e3, 1e15, "number of a model's parameters", "1e3 to 1e15, such as 7e9")
 read_stamp_rate = _between(parse_packet_rate, "1 pps", "1 Mpps")
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
