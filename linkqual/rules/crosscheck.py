@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from linkqual.model import Direction, Measurement, Note, PingResult, StampResult, Summary, Trace
+from linkqual.model import Direction, Hop, Measurement, Note, PingResult, StampResult, Summary, Trace
 from linkqual.rules import route_symmetry
-from linkqual.session import hop_loss
+from linkqual.session import hop_delay, hop_loss
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import ratio_lower, ratio_upper
 from linkqual.units import format_count, format_duration, format_ratio
@@ -35,6 +35,8 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
                 yield Note("path", route_symmetry.sentence(path), "warn" if path.symmetry == "asymmetric" else "info")
             for trace, way in ((path.forward, "forward"), (path.reverse, "reverse")):
                 yield from _hops(trace, way, data)
+    for direction in (Direction.FORWARD, Direction.REVERSE):
+        yield from _asked_often(measurements, direction)
 
 
 def _lost(summary: Summary) -> int:
@@ -86,7 +88,39 @@ def _ping_delay(ping: PingResult, stream: StampResult) -> Iterator[Note]:
 
 
 def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:
-    """Hops that leave probes unanswered: their own habit, or loss of the line from there on."""
-    told = hop_loss.explain(trace.hops, hop_loss.Data(data.sent, _lost(data)) if data is not None else None)
+    """Hops that leave probes unanswered or answer late: their own habit, or loss or delay of the line from there on."""
+    yield from _loss_note(f"{way} trace", trace.hops, data)
+    late = hop_delay.explain(trace.hops, _round_trips(data))
+    if late.because:
+        yield Note("path", f"{way} trace: {late.because}")
+
+
+def _loss_note(asked: str, hops: Sequence[Hop], data: Summary | None) -> Iterator[Note]:
+    told = hop_loss.explain(hops, hop_loss.Data(data.sent, _lost(data)) if data is not None else None)
     if told.kind in ("limited", "undetermined") or told.first_ttl is not None:
-        yield Note("path", f"{way} trace: {told.because}", "warn" if told.kind == "real" else "info")
+        yield Note("path", f"{asked}: {told.because}", "warn" if told.kind == "real" else "info")
+
+
+def _round_trips(data: Summary | None) -> hop_delay.Data | None:
+    found = data.round_trip_delay if data is not None else None
+    if found is None or found.minimum is None:
+        return None
+    return hop_delay.Data(found.minimum, histogram.quantile(found, 0.99) or found.minimum)
+
+
+def _asked_often(measurements: Sequence[Measurement], direction: Direction) -> Iterator[Note]:
+    """Hops asked all through a load tell of limits and loss what a trace's few probes cannot: beside the packets under the same load."""
+    found = [
+        (path, measurement.throughput.beside.summary)
+        for measurement in measurements
+        for path in (measurement.loaded_path, measurement.loaded_path_back)
+        if path is not None
+        and path.direction is direction
+        and measurement.throughput is not None
+        and measurement.throughput.beside is not None
+        and measurement.throughput.beside.summary.sent
+    ]
+    if found:
+        path, data = max(found, key=lambda one: sum(hop.loaded_sent for hop in one[0].hops))
+        hops = [Hop(hop.ttl, hop.address, sent=hop.loaded_sent, received=len(hop.loaded_ns)) for hop in path.hops]
+        yield from _loss_note(f"hops asked {direction} under {path.load}", hops, data)
