@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from linkqual import rejudge
 from linkqual.model import Compared, Fault, Measurement, PathResult, Step, Trace
 from linkqual.session import compared
 from linkqual.session.alignment import Routers
 from linkqual.session.symmetry import compare, judge
 
+from ..reports.samples import SAMPLES
 from .test_symmetry import FAR, NEAR, Network, chain, hidden, trace
 
 
@@ -112,7 +115,7 @@ def test_half_a_trace_has_no_numbers() -> None:
     assert found == Compared("undetermined", 1, None, settle="start one")
 
 
-def test_a_stored_run_is_compared_again_from_its_traces() -> None:
+def test_a_stored_run_is_compared_again_from_its_traces(tmp_path: Path) -> None:
     forward, reverse = trace(["10.0.0.2"], NEAR, FAR), trace(["10.0.9.1"], FAR, NEAR)
     old = Measurement(Step("path", "path"), 0, 0, path=PathResult(forward, reverse, "undetermined", "once said so"))
     assert old.path is not None
@@ -122,6 +125,8 @@ def test_a_stored_run_is_compared_again_from_its_traces() -> None:
     assert now.symmetry == "symmetric"
     assert now.because == compare(forward, reverse).because
     assert now.compared == compared.measured(forward, reverse)
+    q = replace(SAMPLES["few"](), measurements=(old,))
+    assert rejudge.rejudge(tmp_path, q, q.profile, q.plan.link).measurements == (compared.filled(old),)
     alone = replace(old, path=PathResult(forward, Trace(FAR, NEAR, 1, 2), "undetermined", "no agent; a hint"))
     assert compared.filled(alone) is alone
 
