@@ -26,7 +26,7 @@ from linkqual.session.prefix_train import EACH_TTL, FASTEST_SHARE, Ints
 from linkqual.session.prefixes import BUCKETS, DEEPEST_BUCKET, SLOW, TAIL_NS, Prefixes, Whole
 from linkqual.session.topp import Point, Shared, Spacing
 from linkqual.session.train import ABOVE, JITTER, Bounds, Trains
-from linkqual.session.train_result import HELD, HELD_UP, QUEUE_NS, agreeing, congested, is_policed
+from linkqual.session.train_result import HELD, HELD_UP, RISEN_NS, agreeing, congested, is_policed, lossy
 from linkqual.stats.arrival_curve import Idle, Sent, idle, read
 from linkqual.units import NS_PER_S
 
@@ -41,6 +41,11 @@ PACES = (
     1.5,
     1.2,
 )  # times the capacity: far enough apart for a line, and slow enough to be seen before the queue is full
+_KIND_PACE, _BELOW, LEAST_ABOVE = (
+    1.5,
+    0.9,
+    1.08,
+)  # times the rate at most; of what a wider link carries; times the rate at least
 LEAST_PACE = 1.3  # asked of a sender, though it never went so fast
 FASTER = 1.04  # times the rate: what trains much faster than it showed is more, so others may share it
 REFUTED = 2
@@ -94,6 +99,7 @@ class Narrow:
     _told: list[_Told] = field(default_factory=list)
     _paced: int = 0
     _laddered: bool = False
+    _kinds: int = 0
     _now_ns: int = 0
     _round_ns: int = _ROUND_NS
     _due_ns: int = 0  # of what was asked for last, sending and rest
@@ -138,10 +144,16 @@ class Narrow:
         if self.base is None:
             return self._climb()
         ask = self._ask_whole()
-        if ask is None and not self.trains.rate_bps:
+        if ask is not None:
+            return ask
+        if not self.trains.rate_bps:
             self.ended = self.trains.ended or ("time" if self.trains.searching else "short")
+            return None
+        ask = self._ask_pace() or self._ask_ladder() or self._ask_prefix(self._wanted()) or self._ask_kind()
         if ask is None and not self.ended:
-            ask = self._ask_pace() or self._ask_ladder() or self._ask_prefix()
+            ask = self._ask_prefix(self._others())
+        if ask is None:
+            self.ended = self.ended or "done"
         return ask
 
     def _climb(self) -> Ask:
@@ -201,17 +213,14 @@ class Narrow:
             return None  # trains to single routers have another pace
         rate = spaced.capacity_bps if spaced is not None else self.rate_bps
         pace = min(PACES[self._paced] * rate, self._fastest())
-        drains_ns = BUCKETS * self.bucket_bytes * 8 * NS_PER_S / max(pace - self.rate_bps, 0.05 * rate)
-        lasts_ns = min(drains_ns, _PACE_NS) + _PACE_TAIL_NS
-        ask = Ask(_REST_NS, self._phase("pace", pace, max(_TAIL_PACKETS, self._packets(pace, lasts_ns))))
+        ask = self._paced_train(pace)
         if self._lasts_ns(ask) > self._left_ns(reserve=True) or not self._affordable(ask):
             return None
         self._paced += 1
         return ask
 
-    def _ask_prefix(self) -> Ask | None:
-        router = self._wanted()
-        if router is None:
+    def _ask_prefix(self, router: int | None) -> Ask | None:
+        if router is None or self.ended:
             return None
         ask = Ask(_REST_NS, self._prefix(router))
         if not self._affordable(ask):
@@ -219,6 +228,28 @@ class Narrow:
         elif self._lasts_ns(ask) > self._left_ns():
             self.ended = "time"
         return None if self.ended else ask
+
+    def _ask_kind(self) -> Ask | None:
+        """A train so slow that it waits nowhere but before the narrowest link, where all others waited before a wider one too."""
+        rate, known = self.rate_bps, self._reached()
+        if self.ended or self._kinds or self.policed or self.prefixes.own or not known:
+            return None
+        slowest = min(known, key=lambda train: train.offered_bps)
+        wider = min(
+            (one.rate_bps or one.offered_bps for one in self.seen().values() if not one.narrow), default=ABOVE * rate
+        )
+        pace = min(_KIND_PACE * rate, _BELOW * wider)
+        if not lossy(slowest) or slowest.offered_bps < wider or pace < LEAST_ABOVE * rate:
+            return None
+        self._kinds += 1
+        ask = self._paced_train(pace)
+        return ask if self._lasts_ns(ask) <= self._left_ns() and self._affordable(ask) else None
+
+    def _paced_train(self, pace: float) -> Ask:
+        """All the way, long enough for the bucket and a little more."""
+        drains_ns = BUCKETS * self.bucket_bytes * 8 * NS_PER_S / max(pace - self.rate_bps, 0.05 * pace)
+        lasts_ns = min(drains_ns, _PACE_NS) + _PACE_TAIL_NS
+        return Ask(_REST_NS, self._phase("pace", pace, max(_TAIL_PACKETS, self._packets(pace, lasts_ns))))
 
     def _affordable(self, ask: Ask) -> bool:
         return self.sent_bytes + ask.train.packets * self.bounds.packet_bytes <= self.bounds.most_bytes
@@ -249,10 +280,9 @@ class Narrow:
         return self._phase("prefix", pace, packets, router)
 
     def _wanted(self) -> int | None:
-        """The router whose prefix comes next: one between links that may both be the narrowest, then those beside it, then the others."""
+        """The router whose prefix comes next: one between links that may both be the narrowest, then those beside it."""
         whole, prefixes = self.whole, self.prefixes
         if prefixes.own:
-            self.ended = "done"
             return None
         found = prefixes.candidates(self.links, whole)
         between = sorted(sorted(found)[:-1], key=lambda router: abs(router - median(found) + 0.5))
@@ -263,11 +293,15 @@ class Narrow:
         for router in doubted:
             if prefixes.doubtful(router, whole):
                 return router
-        left = [router for router in range(1, self.links) if prefixes.unseen(router)]
-        if left and self._now_ns <= _PROFILE * self.most_ns:
-            return min(left, key=lambda router: abs(router - found[0] + 0.5))
-        self.ended = "done"
         return None
+
+    def _others(self) -> int | None:
+        """Of the other routers the one nearest to the narrowest link, while there is time."""
+        left = [router for router in range(1, self.links) if self.prefixes.unseen(router)]
+        if not left or self.prefixes.own or self._now_ns > _PROFILE * self.most_ns:
+            return None
+        named = self.prefixes.candidates(self.links, self.whole)[0]
+        return min(left, key=lambda router: abs(router - named + 0.5))
 
     # ---- taking
 
@@ -326,13 +360,16 @@ class Narrow:
 
     def _own_queue(self, phase: Phase, train: Train, numbers: Ints, departed: Ints) -> bool:
         """Whether this host's own queue was full: it sent no faster than packets came out at the other end, and all of them waited."""
+        assert self.base is not None
         half = len(numbers) // 2
         span_ns = int(departed[-1] - departed[half])
         if train.void or not train.steady_ns or span_ns <= 0 or train.lost > topp.LOST * train.packets:
             return False
         offered = float(numbers[-1] - numbers[half]) * self.bounds.each * 8 * NS_PER_S / span_ns
         asked = phase.rate_bps * self.bounds.each / self.bounds.packet_bytes
-        return offered < min(HELD * asked, _OWN * (train.rate_bps or 0.0)) and (train.rise_ns or 0) > QUEUE_NS
+        return offered < min(HELD * asked, _OWN * (train.rate_bps or 0.0)) and (train.rise_ns or 0) > max(
+            RISEN_NS, 6 * self.base.noise_ns
+        )
 
     def _took_prefix(self, phase: Phase, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:
         assert self.base is not None
@@ -366,14 +403,18 @@ class Narrow:
     @property
     def policed(self) -> bool:
         """Whether what exceeds the rate is dropped without waiting. Slow trains know better: fast ones waited for wider links too."""
-        known = [*self.known, *(told.train for told in self._told if told.train.purpose in {"ladder", "pace"})]
-        slowest = min(known, key=lambda train: train.offered_bps, default=None)
+        slowest = min(self._reached(), key=lambda train: train.offered_bps, default=None)
         dropped = any(told.spaced is not None and told.spaced.behind for told in self._told)
         return (
             dropped
             or (slowest is not None and is_policed(slowest, self.bounds.each))
             or self.prefixes.dropped(self.rate_bps)
         )
+
+    def _reached(self) -> list[Train]:
+        """All trains all the way that found this rate."""
+        more = [told.train for told in self._told if told.train.purpose in {"ladder", "pace"}]
+        return [*self.known, *agreeing(more, self.rate_bps)] if self.rate_bps else []
 
     @property
     def bucket_bytes(self) -> float:

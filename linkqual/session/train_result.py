@@ -43,7 +43,7 @@ def congested(train: Train, idle: Idle | None) -> bool:
     waited = train.rise_ns or 0
     slower = train.rate_bps is not None and train.rate_bps < SLOWER * train.offered_bps
     held = (
-        train.rate_bps is not None and train.offered_bps < HELD * train.asked_bps and waited > max(QUEUE_NS, noise_ns)
+        train.rate_bps is not None and train.offered_bps < HELD * train.asked_bps and waited > max(RISEN_NS, noise_ns)
     )
     return held or (slower and (train.lost > LOST * train.packets or waited > max(RISEN_NS, noise_ns)))
 
