@@ -1,4 +1,4 @@
-"""Asks once before a load that others may feel. `--yes` answers; the embedded line is never asked about."""
+"""Asks once before a load that others may feel, and before one that expires on routers. `--yes` answers the first; the embedded line is never asked about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(plan: Plan) -> None:
     found = concern(plan)
     if not found:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not at_terminal():
         if plan.link.in_service:
             raise UsageError(
                 f"{found}, and nobody is there to be asked",
@@ -31,9 +31,26 @@ def ask(plan: Plan) -> None:
     typer.echo(f"{plan.link.name}: {found}", err=True)
     for line in traffic(plan):
         typer.echo(f"  {line}", err=True)
-    try:
-        agreed = typer.confirm("Send it?", err=True)
-    except typer.Abort:  # the end of input, or Ctrl-C: no answer is no
-        agreed = False
-    if not agreed:
+    if not _agreed("Send it?"):
         raise UsageError("nothing was sent", "less is sent with --duty 10%, --max-rate, --max-bytes or --skip")
+
+
+def at_terminal() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def expiring(plan: Plan) -> bool:
+    """Whether somebody at the terminal agrees to load that expires on routers: how many packets, and where, is said first."""
+    typer.echo(f"{plan.link.name}: the search for the narrowest hop sends load that expires on routers", err=True)
+    for reason in plan.reasons:
+        if reason.startswith("narrow"):
+            typer.echo(f"  {reason}", err=True)
+    return _agreed("May it expire there?")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # the end of input, or Ctrl-C: no answer is no
+        return False

@@ -182,6 +182,7 @@ def _is_v6(host: str) -> bool:
 
 def carry_out(asked: Asked, *, judged: bool) -> int:
     """Measure what was asked and tell the result; returns the exit code."""
+    asked = _ask_about_expiring(asked)
     prepared = prepare(asked)
     if prepared.line is None and not asked.yes:
         consent.ask(prepared.plan)
@@ -197,6 +198,16 @@ def carry_out(asked: Asked, *, judged: bool) -> int:
     from linkqual.lab.isolate import run_isolated
 
     return run_isolated(lambda: _embedded(asked, prepared, judged=judged))
+
+
+def _ask_about_expiring(asked: Asked) -> Asked:
+    """With the consent of somebody at the terminal, where the narrowest hop is looked for and no option speaks of it."""
+    if asked.allow_expiring_load or asked.yes or asked.peer is None or not consent.at_terminal():
+        return asked
+    wanted = prepare(replace(asked, allow_expiring_load=True))
+    listed = "narrow" in asked.only or "narrow" in wanted.profile.probes
+    planned = any(step.probe == "narrow" for step in wanted.plan.steps)
+    return replace(asked, allow_expiring_load=listed and planned and consent.expiring(wanted.plan))
 
 
 def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 import typer
 
 from linkqual.cli import consent
+from linkqual.cli.qualifying import Asked, _ask_about_expiring
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Link, Plan, Step
 from linkqual.plan.bounds import concern, read_duty
@@ -67,6 +69,21 @@ def test_on_a_terminal_it_is_asked_once(monkeypatch: pytest.MonkeyPatch, agreed:
             consent.ask(plan(True))
     assert asked == ["Send it?"]
     assert "at most 10 GB, peak 1 Gbit/s" in shown.getvalue()
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_load_that_expires_is_asked_about_by_its_packets(monkeypatch: pytest.MonkeyPatch, agreed: bool) -> None:
+    shown = terminal(monkeypatch)
+    monkeypatch.setattr(typer, "confirm", lambda text, err: agreed)
+    asked = Asked("192.0.2.1", "training", only=("narrow",))
+    allowed = _ask_about_expiring(asked)
+    assert allowed.allow_expiring_load is agreed
+    assert "packets expire on routers" in shown.getvalue()
+    monkeypatch.setattr(typer, "confirm", lambda *_a, **_k: pytest.fail("the option is the answer"))
+    assert _ask_about_expiring(replace(asked, allow_expiring_load=True)).allow_expiring_load
+    assert not _ask_about_expiring(replace(asked, only=("stamp",))).allow_expiring_load
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert not _ask_about_expiring(asked).allow_expiring_load
 
 
 def test_no_answer_is_no(monkeypatch: pytest.MonkeyPatch) -> None:
