@@ -209,8 +209,8 @@ class Narrow:
         if self._paced >= len(PACES) or not self._suspected():
             return None
         spaced = self._spaced()
-        if spaced is not None and any(told.points for told in self._told):
-            return None  # trains to single routers have another pace
+        if self.prefixes.own or (spaced is not None and any(told.points for told in self._told)):
+            return None  # nothing is sent faster; trains to single routers have another pace
         rate = spaced.capacity_bps if spaced is not None else self.rate_bps
         pace = min(PACES[self._paced] * rate, self._fastest())
         ask = self._paced_train(pace)
@@ -441,7 +441,7 @@ class Narrow:
     def shared(self) -> Shared | None:
         """Capacity, and what others send; None: not known."""
         points = [point for told in self._told for point in told.points] + self.prefixes.points(self.rate_bps)
-        return topp.together(self.rate_bps, self._spaced(), points) if self.rate_bps else None
+        return topp.together(self.rate_bps, self._spaced(), points, own=self.prefixes.own) if self.rate_bps else None
 
     def _suspected(self) -> bool:
         """Whether others may share the limit: packets of others lie between ours, or much faster trains showed more."""

@@ -190,14 +190,22 @@ def _densest(values: Floats) -> float:
     return float(left.mean())
 
 
-def together(rate_bps: float, spaced: Spacing | None, taken: Sequence[Point]) -> Shared | None:
-    """What both ways say; None: nothing, or they contradict each other. `rate_bps`: what the whole way let through."""
+def together(rate_bps: float, spaced: Spacing | None, taken: Sequence[Point], *, own: bool = False) -> Shared | None:
+    """What both ways say; None: nothing, or they contradict each other. `rate_bps`: what the whole way let through.
+
+    `own`: the queue is the sending host's own. Others get through it what they send, for it takes no more from us than the rest.
+    """
     line = regression(taken)
     if spaced is None:
         return line
     if spaced.rate_bps >= ALONE * spaced.capacity_bps:
         most = max(0.0, spaced.capacity_bps * (1 + spaced.error) - rate_bps)
         return Shared((rate_bps, rate_bps, rate_bps), (0.0, 0.0, most), "spacing")
+    if own:
+        rest = max(0.0, spaced.capacity_bps - rate_bps)
+        wide = spaced.error * spaced.capacity_bps
+        capacity = spaced.capacity_bps, spaced.capacity_bps - wide, spaced.capacity_bps + wide
+        return Shared(capacity, (rest, max(0.0, rest - wide), rest + wide), "spacing")
     return _divided(spaced, taken, line)
 
 
