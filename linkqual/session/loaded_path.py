@@ -18,6 +18,7 @@ from linkqual.units import format_duration, format_ratio
 LEAST_NS = 1_000_000  # less than this is what hosts and timers add
 CLEAN, LATE, MOST = 0.25, 0.5, 1.5  # of what the end is late: at most, at least, and what one queue cannot exceed
 ALIKE = (0.75, 1.33)  # of what the end is late: one queue, seen at two hops at different times
+OUTLIER_IDLE = 4  # round trips on the idle line: one that a host was busy for
 ORDERED = 0.9  # of all pairs of an idle and a loaded round trip
 FEW_IDLE, FEW_LOADED = 2, 6
 LEAST_LATE = 3  # answers of the end: fewer show no queue
@@ -38,7 +39,7 @@ class _Reading:
     hop: LoadedHop
     late_ns: float  # median under load above the median on the idle line
     most_ns: float  # above the least that this hop, or any behind it, took on the idle line
-    ordered: float  # share of pairs in which the loaded one took longer
+    ordered: float  # share of pairs in which the loaded one took longer, the longest idle ones left out
 
 
 def locate(
@@ -109,7 +110,8 @@ def _readings(hops: Sequence[LoadedHop]) -> list[_Reading]:
             continue
         least_ns = min(least_ns, *hop.idle_ns)
         under = statistics.median(hop.loaded_ns)
-        pairs = [idle < loaded for idle in hop.idle_ns for loaded in hop.loaded_ns]
+        usual = sorted(hop.idle_ns)[: len(hop.idle_ns) - len(hop.idle_ns) // OUTLIER_IDLE]
+        pairs = [idle < loaded for idle in usual for loaded in hop.loaded_ns]
         found.append(_Reading(hop, under - statistics.median(hop.idle_ns), under - least_ns, sum(pairs) / len(pairs)))
     return found[::-1]
 
