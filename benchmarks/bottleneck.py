@@ -5,7 +5,7 @@
 
 2 to 6 routers, 20 to 400 Mbit/s, buckets of 8 KB to 1 MB, queues of 20 to 100 ms. Kinds: `policer` (the narrowest link, bucket from 50 KB on), `silent` (two
 routers send no ICMP), `icmp` (one ICMP message in 10 s), `delay` (10 ms there, 15 ms back, 1 ms of jitter), `cross` (20 or 40 % of the narrowest
-link used by others), `reverse` (measured from the far end toward this one; the other way is at 20 Mbit/s). Right: the narrowest link, or one within 15 % of it.
+link used by others, all the way from the first router on), `reverse` (measured from the far end toward this one; the other way is at 20 Mbit/s). Right: the narrowest link, or one within 15 % of it.
 `--all`: every kind, with the number of chains it is judged by. `--memory`: the same chains of the kinds plain, policer, delay and cross in memory, hundreds in a
 minute, on a clock that counts what the control channel takes. `--json`: the table as one object on the last line. Without `--memory` it needs namespaces.
 """
@@ -166,11 +166,13 @@ def _probe(control: Control, way: Direction) -> Measurement:
 
 
 def _others(stack: ExitStack, virtual: VirtualLine, bps: int) -> None:
-    """Other traffic all the way, at an even rate, until the stack ends."""
-    near, far = virtual.address(virtual.near), virtual.address(virtual.far)
+    """Other traffic from the first router on (the sending host's egress is the host's), or from the host where that is the narrowest, at an even rate, until the stack ends."""
+    rates = [link.there.rate.bps for link in virtual.line.links if link.there.rate is not None]
+    source = virtual.near if rates[0] == min(rates) else virtual.line.forward[1]
+    near, far = virtual.address(source), virtual.address(virtual.far)
     with virtual.inside(virtual.far):
         receiver = stack.enter_context(LoadEnd.start("load-receiver", LoadConfig(7, near, 1, 972, bind_address=far)))
-    with virtual.inside(virtual.near):
+    with virtual.inside(source):
         config = LoadConfig(7, far, 1, 972, peer_port=receiver.ports[0])
         sender = stack.enter_context(LoadEnd.start("load-sender", config))
     phase = Phase("others", bps, duration_ns=30 * NS_PER_S, sizes=((1000, 1),), jitter=0.5)
