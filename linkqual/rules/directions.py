@@ -6,7 +6,8 @@ difference that clocks or hosts may have made is undetermined: the line is not b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from linkqual.model import (
     Conditions,
@@ -132,59 +133,57 @@ def _variation(stream: Measurement, summary: Summary) -> Iterator[Beside]:
 # ---- loss
 
 
+_Ratio = tuple[float, float | None, float | None]
+
+
 def _loss(stream: Measurement, result: StampResult) -> Iterator[Beside]:
     """Losses by event, since packets of one burst are no separate looks: which share of all events a direction has, exactly."""
-    summary = result.summary
-    found = {way: summary.loss.get(way) for way in WAYS}
-    forward, reverse = found[FORWARD], found[REVERSE]
-    if forward is None or reverse is None or not forward.n or not reverse.n:
+    found = {way: result.summary.loss.get(way) for way in WAYS}
+    lost = {way: one for way, one in found.items() if one is not None and one.n}
+    if len(lost) < len(WAYS):
         return
-    lost = {FORWARD: forward, REVERSE: reverse}
     shares = {way: one.bad / one.n for way, one in lost.items()}
+    worse, better = sorted(WAYS, key=lambda way: -shares[way])
+    ratio = _ratio(lost[worse], lost[better])
+    word, told, settle = _losses(stream, result.summary.lost, lost, worse, ratio)
     said = " and ".join(
         f"{format_count(one.bad)} of {format_count(one.n)} {way} ({format_ratio(shares[way])})"
         for way, one in lost.items()
     )
-    word, told, settle, ratio = _losses(stream, lost, shares)
-    n = min(forward.n, reverse.n)
     yield Beside(
-        "loss",
-        word,
-        f"lost {said}: {told}",
-        "ratio",
-        shares[FORWARD],
-        shares[REVERSE],
-        n,
-        ratio,
-        settle,
-        stream.step.key,
-    )
+        "loss", word, f"lost {said}: {told}", "ratio", shares[FORWARD], shares[REVERSE], min(one.n for one in lost.values()),
+        ratio if ratio is not None and ratio[0] < math.inf else None, settle, stream.step.key,
+    )  # fmt: skip
+
+
+def _ratio(worse: Tally, better: Tally) -> _Ratio | None:
+    """Of both loss ratios, with the interval of the ratio of events (Clopper-Pearson of the share one has of all); None without a loss."""
+    events = tally.events(worse), tally.events(better)
+    if not events[0]:
+        return None
+    low, high = ratio_interval(events[0], sum(events), LOSS_CONFIDENCE)
+    looked = better.n / worse.n
+    least, most = (end / (1 - end) * looked if end < 1 else None for end in (low, high))
+    return (worse.bad / worse.n / (better.bad / better.n) if better.bad else math.inf), least, most
 
 
 def _losses(
-    stream: Measurement, lost: dict[Direction, Tally], shares: dict[Direction, float]
-) -> tuple[str, str, str, tuple[float, float | None, float | None] | None]:
-    worse, better = sorted(WAYS, key=lambda way: -shares[way])
-    if not lost[worse].bad:
+    stream: Measurement, undirected: int, lost: Mapping[Direction, Tally], worse: Direction, ratio: _Ratio | None
+) -> tuple[str, str, str]:
+    """The word, why, what would settle it. `undirected`: lost packets that count in both directions, since nobody knows which it was."""
+    if ratio is None:
         most = format_ratio(max(ratio_upper(0, one.n, CONFIDENCE) for one in lost.values()))
-        return SYMMETRIC, f"none either way, at most {most} each", "", None
-    events = {way: tally.events(one) for way, one in lost.items()}
-    low, high = ratio_interval(events[worse], sum(events.values()), LOSS_CONFIDENCE)
-    looked = lost[better].n / lost[worse].n
-    ratio = shares[worse] / shares[better] if shares[better] else None
-    span = (low / (1 - low) * looked if low < 1 else None, high / (1 - high) * looked if high < 1 else None)
-    made = (ratio, *span) if ratio is not None else None
-    counted = f"by {events[FORWARD]} and {events[REVERSE]} events"
-    if (span[0] is None or span[0] > 1) and (ratio is None or ratio > LOSS_FACTOR):
-        doubts = ledger.doubts(stream, worse)
-        if doubts:
-            return (
-                UNDETERMINED,
-                f"{worse} loses more, but a host may have lost {format_count(sum(one.packets for one in doubts))} of them",
-                doubts[0].remedy,
-                made,
-            )
-        return ASYMMETRIC, f"{worse} loses more, {counted}, beyond chance (p < {1 - LOSS_CONFIDENCE:.2g})", "", made
-    if span[1] is not None and span[1] <= LOSS_FACTOR:
-        return SYMMETRIC, f"alike within a factor of {LOSS_FACTOR:g}, {counted}", "", made
-    return UNDETERMINED, f"so few events ({counted}) do not tell both directions apart", "more packets", made
+        return SYMMETRIC, f"none either way, at most {most} each", ""
+    if undirected:
+        said = f"{format_count(undirected)} were lost in a direction that is not known, and count in both"
+        return UNDETERMINED, said, "our agent at the far end, alive to the end of the run"
+    value, least, highest = ratio
+    events = f"by {' and '.join(str(tally.events(lost[way])) for way in WAYS)} events"
+    if (least is None or least > 1) and value > LOSS_FACTOR:
+        if doubts := ledger.doubts(stream, worse):
+            packets = format_count(sum(one.packets for one in doubts))
+            return UNDETERMINED, f"{worse} loses more, but a host may have lost {packets} of them", doubts[0].remedy
+        return ASYMMETRIC, f"{worse} loses more, {events}, beyond chance (p < {1 - LOSS_CONFIDENCE:.2g})", ""
+    if highest is not None and highest <= LOSS_FACTOR:
+        return SYMMETRIC, f"alike within a factor of {LOSS_FACTOR:g}, {events}", ""
+    return UNDETERMINED, f"so few events ({events}) do not tell both directions apart", "more packets"

@@ -222,6 +222,16 @@ def test_loss_that_a_host_may_have_made_is_no_asymmetry() -> None:
     assert words(stamp(made, 1000, full))["loss"][0] == "undetermined"
 
 
+def test_losses_of_unknown_direction_make_nothing_alike() -> None:
+    made = summary(
+        records(Truth(40_000, 1000, lost_forward=spread(900, 40_000), lost_reverse=spread(800, 40_000))), gap=10
+    )
+    assert words(stamp(made, 1000))["loss"][0] == "symmetric"
+    word, settle = words(stamp(replace(made, lost=400), 1000))["loss"]
+    assert word == "undetermined"
+    assert "our agent" in settle
+
+
 @pytest.mark.parametrize(("more", "word"), [(3.0, "asymmetric"), (0.9, "symmetric")])
 def test_delay_variation_of_both_directions(more: float, word: str) -> None:
     rough = ((0, 5 * MS), (0.5, 5.1 * MS), (1, (5 + 1.2 * more) * MS))
