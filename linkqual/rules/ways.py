@@ -40,8 +40,10 @@ def hops(measurements: Sequence[Measurement], direction: Direction) -> tuple[Hop
     return ()
 
 
-def between(way: Way, after: int, before: int) -> str:
-    """ "between hop 2 (192.0.2.1) and the far end", silent hops in between said."""
+def between(way: Way, after: int | None, before: int | None) -> str:
+    """ "between hop 2 (192.0.2.1) and the far end", silent hops in between said; None: "anywhere between both ends"."""
+    if after is None or before is None:
+        return "anywhere between both ends"
     silent = [str(hop) for hop in range(after + 1, before) if hop not in way.shown]
     within = f", hop{'s' * (len(silent) > 1)} {', '.join(silent)} in between silent" if silent and way.shown else ""
     return f"between {point(way, after)} and {point(way, before)}{within}"
