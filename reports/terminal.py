@@ -5,11 +5,9 @@ Colour is never needed: every outcome is a word and a symbol. `unicode=False` gi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rich.cells import cell_len
 
-from linkqual.model import Direction, Finding, Outcome, Qualification
+from linkqual.model import Outcome, Qualification
 from linkqual.reports import (
     accounts,
     brief,
@@ -19,47 +17,15 @@ from linkqual.reports import (
     path_text,
     path_view,
     path_words,
+    terminal_table,
     timekeeping,
     wording,
 )
 from linkqual.reports.cells import pad, widths, wrap
-from linkqual.reports.inert import inert, plain
+from linkqual.reports.terminal_table import COLOURS, Style
 from linkqual.units import format_count, format_duration
 
 MINIMUM_WIDTH = 40
-_COLOURS = {
-    Outcome.PASS: "32",
-    Outcome.FAIL: "31",
-    Outcome.INCONCLUSIVE: "33",
-    Outcome.NO_DATA: "35",
-    Outcome.NOT_JUDGED: "2",
-}
-_SHORT = {Direction.FORWARD: "fwd", Direction.REVERSE: "rev", Direction.ROUND_TRIP: "both"}
-_LEVELS = ("full", "short", "tight", "close")  # of detail, until a finding fits one line
-_KEY = "→ forward   ← reverse   ⇄ round trip   * advisory"
-_RIGHT = frozenset({2, 5})  # value and n
-
-
-@dataclass(frozen=True, slots=True)
-class _Style:
-    width: int
-    color: bool
-    unicode: bool
-
-    def paint(self, text: str, codes: str) -> str:
-        return f"\x1b[{codes}m{text}\x1b[0m" if self.color and codes else text
-
-    def symbol(self, outcome: Outcome) -> str:
-        sign = wording.SIGNS[outcome]
-        return sign.symbol if self.unicode else sign.ascii_symbol
-
-    def text(self, text: str) -> str:
-        shown = inert(text)
-        return shown if self.unicode else plain(shown)
-
-    @property
-    def rule(self) -> str:
-        return "─" if self.unicode else "-"
 
 
 def render(
@@ -70,18 +36,17 @@ def render(
     `width` in columns (at least 40; at 80 and more every finding is one line), `color`: ANSI colours, `unicode`: whether the
     terminal shows more than ASCII, `report`: where the page for the carrier was written.
     """
-    style = _Style(max(width, MINIMUM_WIDTH), color, unicode)
+    style = Style(max(width, MINIMUM_WIDTH), color, unicode)
     blocks = [
-        *(_head(q, style), _path(q, style), _table(q, style), [*_floors(q, style), *_left_out(q, style)]),
-        _accounts(q, style),
-        *(_markings(q, style), _headed(_loads(q), style), _sentences(q, style)),
         *(
-            _headed(brief.causes(q), style),
-            _headed(demarcation.brief(q), style),
-            _checks(q, style),
-            _notes(q, style),
-            _banner(q, style),
+            _head(q, style),
+            terminal_table.table(q, style),
+            [*_floors(q, style), *_left_out(q, style)],
+            _accounts(q, style),
         ),
+        *(_markings(q, style), _headed(_loads(q), style), _sentences(q, style), _headed(brief.causes(q), style)),
+        *(_headed(demarcation.brief(q), style), _checks(q, style), _notes(q, style), _path(q, style)),
+        _banner(q, style),
     ]
     if report:
         blocks.append([f"report   {style.text(report)}"])
@@ -97,7 +62,7 @@ def shows_unicode(encoding: str | None) -> bool:
     return True
 
 
-def _head(q: Qualification, style: _Style) -> list[str]:
+def _head(q: Qualification, style: Style) -> list[str]:
     link = q.plan.link
     near, far = wording.ends_words(q)
     utc, zone = wording.moment(q.started_ns), wording.zone_of(q)
@@ -112,120 +77,15 @@ def _head(q: Qualification, style: _Style) -> list[str]:
     return lines
 
 
-# ---- the path
-
-
-def _path(q: Qualification, style: _Style) -> list[str]:
-    """Drawn where the run was about nothing else, then in sentences."""
-    if not path_words.about_path(q):
-        return []
-    view = path_view.view(q)
-    drawn = path_text.lines(view, style.width, unicode=style.unicode) if view is not None else []
-    said = _headed(path_words.told(q), style)
-    return [*drawn, *([""] if drawn and said else []), *said]
-
-
-# ---- the table
-
-
-def _table(q: Qualification, style: _Style) -> list[str]:
-    findings = wording.shown_of(q)
-    if not findings:
-        return []
-    for level in _LEVELS:
-        rows = [_heads(findings, level), *(_row(finding, style, level) for finding in findings)]
-        rows = [[style.text(cell) for cell in row] for row in rows]
-        sizes = widths(rows)
-        room = style.width - sum(sizes)
-        gap = min(3, room // (len(sizes) - 1))
-        if gap >= 1:
-            key = [style.paint(style.text(_KEY), "2")] if level in ("tight", "close") else []
-            return _lines(rows, sizes, gap, findings, style) + key
-    return _stacked(findings, style)
-
-
-def _heads(findings: tuple[Finding, ...], level: str) -> list[str]:
-    confidences = {f.estimate.confidence for f in findings if f.estimate and wording.interval_words(f.estimate)}
-    sure = f"{max(confidences) * 100:.4g} % " if len(confidences) == 1 else ""
-    return ["metric", "direction" if level == "full" else "", "value", f"{sure}interval", "limit", "n", "outcome"]
-
-
-def _row(finding: Finding, style: _Style, level: str) -> list[str]:
-    objective = finding.objective
-    arrow = wording.ARROWS[objective.direction]
-    word = {"full": str(objective.direction), "short": _SHORT[objective.direction], "tight": "", "close": ""}[level]
-    advisory = (
-        "" if objective.required else {"full": " (advisory)", "short": " (adv.)", "tight": "*", "close": "*"}[level]
-    )
-    interval = wording.interval_words(finding.estimate)
-    tight = level in ("tight", "close")
-    numbers = [
-        wording.value_words(finding),
-        interval.replace(" … ", "…") if tight else interval,
-        wording.limit_words(objective),
-        wording.sample_words(finding),
-    ]
-    if level == "close":
-        unit = f" {numbers[0].rpartition(' ')[2]}"  # stands with the value: once is enough
-        numbers[1] = numbers[1].removesuffix(unit)
-        numbers = [*(_close(number) for number in numbers[:3]), _thousands(numbers[3])]
-    return [
-        wording.metric_title(objective, short=level != "full"),
-        f"{arrow} {word}".rstrip() if style.unicode or not word else word,
-        *numbers,
-        f"{style.symbol(finding.outcome)} {wording.SIGNS[finding.outcome].word}{advisory}",
-    ]
-
-
-def _close(number: str) -> str:
-    """ "≤1.25×" of "≤ 1.25 times"."""
-    return number.replace("≤ ", "≤").replace("≥ ", "≥").replace(" times", "×")
-
-
-def _thousands(count: str) -> str:
-    """ "370k" of "369,715"; below ten thousand as it is."""
-    return f"{round(int(count.replace(',', '')) / 1000):,}k" if len(count) > len("9,999") else count
-
-
-def _lines(
-    rows: list[list[str]], sizes: list[int], gap: int, findings: tuple[Finding, ...], style: _Style
-) -> list[str]:
-    def line(row: list[str]) -> list[str]:
-        return [pad(cell, size, index in _RIGHT) for index, (cell, size) in enumerate(zip(row, sizes, strict=True))]
-
-    between = " " * gap
-    lines = [
-        style.paint(between.join(line(rows[0])).rstrip(), "2"),
-        style.paint(style.rule * (sum(sizes) + gap * (len(sizes) - 1)), "2"),
-    ]
-    for row, finding in zip(rows[1:], findings, strict=True):
-        *cells, outcome = line(row)
-        cells[2] = style.paint(cells[2], "1")
-        lines.append(between.join([*cells, style.paint(outcome.rstrip(), f"1;{_COLOURS[finding.outcome]}")]))
-    return lines
-
-
-def _stacked(findings: tuple[Finding, ...], style: _Style) -> list[str]:
-    """Too narrow for one line a finding: outcome and metric first, the numbers beneath."""
-    lines = []
-    for finding in findings:
-        metric, direction, value, interval, limit, n, outcome = _row(finding, style, "full")
-        head = wrap(style.text(f"{outcome}  {metric}, {direction}"), style.width, "", "  ")
-        lines += [style.paint(line, f"1;{_COLOURS[finding.outcome]}") for line in head]
-        parts = [value, f"({interval})" if interval else "", f"limit {limit}", f"n {n}"]
-        lines += wrap(style.text(" ".join(part for part in parts if part)), style.width, "    ", "    ")
-    return lines
-
-
 # ---- beside the table
 
 
 def _loads(q: Qualification) -> list[tuple[str, str]]:
-    """What was found beside the red lines; the path in a line or two, where it was not drawn above."""
+    """What was found beside the red lines; the path in a line or two, where it is not drawn."""
     return [*([] if path_words.about_path(q) else path_words.told(q)), *brief.loads(q)]
 
 
-def _floors(q: Qualification, style: _Style) -> list[str]:
+def _floors(q: Qualification, style: Style) -> list[str]:
     """What is the hosts' own, beside the delays; and how exactly those are known."""
     texts = timekeeping.floors(q)
     if not texts:
@@ -235,7 +95,7 @@ def _floors(q: Qualification, style: _Style) -> list[str]:
     return wrap(style.text(f"delays: {'; '.join(dict.fromkeys(texts))}"), style.width, "", "  ")
 
 
-def _left_out(q: Qualification, style: _Style) -> list[str]:
+def _left_out(q: Qualification, style: Style) -> list[str]:
     """Packets that count as received and not in the delays, for want of a stamp of the kernel's."""
     count = sum(measurement.stamp.summary.unstamped for measurement in q.measurements if measurement.stamp)
     if not count:
@@ -244,7 +104,7 @@ def _left_out(q: Qualification, style: _Style) -> list[str]:
     return wrap(style.text(f"{packets} left out of the delays: a stamp of user space"), style.width, "", "  ")
 
 
-def _accounts(q: Qualification, style: _Style) -> list[str]:
+def _accounts(q: Qualification, style: Style) -> list[str]:
     """Where the lost packets went, and how the sender kept its schedule."""
     lines: list[str] = []
     rows = accounts.accounts(q)
@@ -261,7 +121,7 @@ def _accounts(q: Qualification, style: _Style) -> list[str]:
     return lines
 
 
-def _markings(q: Qualification, style: _Style) -> list[str]:
+def _markings(q: Qualification, style: Style) -> list[str]:
     """Which values arrive, a column a value sent; only where they fit, else the sentences of the findings say it."""
     result = markings.result_of(q)
     if result is None or not result.rows:
@@ -276,11 +136,11 @@ def _markings(q: Qualification, style: _Style) -> list[str]:
     return [style.paint(first, "2"), *others, style.paint(style.text(markings.LEGEND), "2")]
 
 
-def _checks(q: Qualification, style: _Style) -> list[str]:
+def _checks(q: Qualification, style: Style) -> list[str]:
     return _headed(checks.brief(q, unicode=style.unicode), style)
 
 
-def _headed(lines: list[tuple[str, str]], style: _Style) -> list[str]:
+def _headed(lines: list[tuple[str, str]], style: Style) -> list[str]:
     """A word in front of each, the text beside it."""
     found: list[str] = []
     heads = [style.text(head) for head, _ in lines]
@@ -295,20 +155,23 @@ def _headed(lines: list[tuple[str, str]], style: _Style) -> list[str]:
 # ---- sentences
 
 
-def _sentences(q: Qualification, style: _Style) -> list[str]:
+def _sentences(q: Qualification, style: Style) -> list[str]:
     lines: list[str] = []
+    drawn = [text for _, text in path_words.told(q)] if path_words.about_path(q) else []
     for remark in wording.remarks(q, (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.NO_DATA)):
+        if any(remark.because.removeprefix("both ways: ") in text for text in drawn):
+            continue  # said beside the drawing
         subject = style.text(remark.subject(len(wording.shown_of(q))))
         head = f"{style.symbol(remark.outcome)} {subject}:" if subject else style.symbol(remark.outcome)
         found = wrap(f"{head} {style.text(remark.because)}", style.width, "", "  ")
-        lines += _painted(found, head, f"1;{_COLOURS[remark.outcome]}", style)
+        lines += _painted(found, head, f"1;{COLOURS[remark.outcome]}", style)
         if remark.decide:
             lines += wrap(style.text(f"To decide: {remark.decide}"), style.width, "  ", "  ")
     others = wording.apart_words(q)
     if others:
         head = style.symbol(Outcome.NO_DATA)
         lines += _painted(
-            wrap(f"{head} {style.text(others)}", style.width, "", "  "), head, f"1;{_COLOURS[Outcome.NO_DATA]}", style
+            wrap(f"{head} {style.text(others)}", style.width, "", "  "), head, f"1;{COLOURS[Outcome.NO_DATA]}", style
         )
     quiet = [f for f in wording.findings_of(q) if f.outcome is Outcome.NOT_JUDGED]
     if quiet:
@@ -319,14 +182,14 @@ def _sentences(q: Qualification, style: _Style) -> list[str]:
     return lines
 
 
-def _painted(lines: list[str], head: str, codes: str, style: _Style) -> list[str]:
+def _painted(lines: list[str], head: str, codes: str, style: Style) -> list[str]:
     first, *rest = lines
     if not first.startswith(head):  # a long one, wrapped
         return [style.paint(first, codes), *rest]
     return [style.paint(head, codes) + first.removeprefix(head), *rest]
 
 
-def _notes(q: Qualification, style: _Style) -> list[str]:
+def _notes(q: Qualification, style: Style) -> list[str]:
     texts = [f"Cut short: {q.interrupted}."] if q.interrupted else []
     for trouble in wording.troubles(q):
         hint = f" ({trouble.fault.hint})" if trouble.fault.hint else ""
@@ -346,13 +209,23 @@ def _notes(q: Qualification, style: _Style) -> list[str]:
     return lines
 
 
-def _banner(q: Qualification, style: _Style) -> list[str]:
+def _path(q: Qualification, style: Style) -> list[str]:
+    """Said and drawn where the run was about nothing else: last, so that a small screen shows it beside the verdict."""
+    if not path_words.about_path(q):
+        return []
+    view = path_view.view(q)
+    drawn = path_text.lines(view, style.width, unicode=style.unicode) if view is not None else []
+    said = _headed(path_words.told(q), style)
+    return [*said, *([""] if drawn and said else []), *drawn]
+
+
+def _banner(q: Qualification, style: Style) -> list[str]:
     outcome = wording.outcome_of(q)
     word = "  ".join(" ".join(part) for part in wording.SIGNS[outcome].word.split())
     big, said = f"  {style.symbol(outcome)}  {word}", style.text(wording.headline(q))
     fits = cell_len(big) + 3 + cell_len(said) <= style.width
     lines = [f"{big}   {said}"] if fits else [big, *wrap(said, style.width - 1, "     ", "     ")]
     if style.color:
-        return [style.paint(pad(line, style.width), f"1;7;{_COLOURS[outcome]}") for line in ("", *lines, "")]
+        return [style.paint(pad(line, style.width), f"1;7;{COLOURS[outcome]}") for line in ("", *lines, "")]
     edge = ("═" if style.unicode else "=") * style.width
     return [edge, *lines, edge]

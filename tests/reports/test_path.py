@@ -17,12 +17,14 @@ from linkqual.reports import html, path_marks, path_picture, path_table, path_te
 from linkqual.reports.drawing import NARROW, WIDE
 from linkqual.reports.path_picture import CELL, SIZE, Text, draw, fold
 from linkqual.reports.path_view import View
+from linkqual.rules import judge
 
 from .measured import FORWARD, REVERSE, path
 from .samples import SAMPLES
 from .ways import WAYS, long_v6, narrow, narrowed, of, routers, seen, taken, unlike, untraced
 
 MBIT = 1e6
+ROUTES = m.Objective("path_symmetry", "own", m.Direction.ROUND_TRIP, 0.0, limit_text="symmetric")
 every = pytest.mark.parametrize("name", WAYS)
 
 
@@ -349,3 +351,12 @@ def test_a_document_with_an_address_that_is_none_is_refused_and_not_drawn(tmp_pa
     (tmp_path / "run.json").write_text(document.dump(q).replace("192.0.2.110", "192.0.2.x"))
     with pytest.raises(InputError, match=r"'192\.0\.2\.x' is no IP address"):
         store.load(tmp_path)
+
+
+def test_what_stands_beside_the_drawing_is_not_said_a_second_time() -> None:
+    q = unlike()
+    verdict = judge(plan := replace(q.plan, objectives=(ROUTES,)), q.measurements)
+    text = " ".join(terminal.render(replace(q, plan=plan, verdict=verdict), 100).split())
+    assert verdict.findings[0].outcome is m.Outcome.FAIL
+    assert text.count("the return 6 (forward only") == 1
+    assert text.index("forward only: 192.0.2.5") < text.index("→ forward, read downwards") < text.index("F A I L")
