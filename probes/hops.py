@@ -48,14 +48,24 @@ class Watching:
             until = ends if until_ns is None else min(ends, begins + until_ns)
             self.spans.append(Span(begins, begins + max(after_ns, FILLING_NS), until))
 
-    def result(self, load: str, *, added_ns: int | None = None, weak: str = "") -> LoadedPath | None:
+    def result(
+        self, load: str, *, added_ns: int | None = None, weak: str = "", lost_only: bool = False
+    ) -> LoadedPath | None:
         """What the load showed, once the watch is over. See `session.loaded_path.locate`."""
         if self.known is None:
             return None
         if self.problem:
             return LoadedPath(self.direction, load, because=f"the hops were not asked beside the load: {self.problem}")
         found = seen(self.known, self.asked, self.spans, self.ended_ns)
-        return locate(self.direction, load, found, reached=self.known.reached, added_ns=added_ns, weak=weak)
+        return locate(
+            self.direction,
+            load,
+            found,
+            reached=self.known.reached,
+            added_ns=added_ns,
+            weak=weak,
+            lost_only=lost_only,
+        )
 
 
 @contextlib.contextmanager

@@ -50,10 +50,14 @@ def locate(
     reached: bool = True,
     added_ns: int | None = None,
     weak: str = "",
+    lost_only: bool = False,
 ) -> LoadedPath:
     """The place, nearest hop first in `hops`. `reached`: the last hop is the far end; `added_ns`: what packets stamped at both
-    ends were later by in this direction under the same load (median), None: not measured; `weak`: why this load shows little.
+    ends were later by in this direction under the same load (median), None: not measured; `weak`: why this load shows little;
+    `lost_only`: it is so far above the rate that a wider link may have a queue too, and only loss tells.
     """
+    if lost_only:
+        return _loss(LoadedPath(direction, load, tuple(hops)))
     found = _queue(direction, load, hops, reached=reached, added_ns=added_ns, weak=weak)
     return found if found.by else _loss(found)
 
@@ -189,16 +193,16 @@ def _loss(found: LoadedPath) -> LoadedPath:
     lost = [(hop.loaded_sent - len(hop.loaded_ns), hop.loaded_sent) for hop in usable]
     gains = [_gain(lost[at:]) for at in range(len(usable))]
     if not gains or max(gains) <= LEAST_GAIN:
-        return _with(found, because=f"{found.because}; no loss begins at one hop and persists")
+        return _with(found, because=_also(found, "no loss begins at one hop and persists"))
     at = gains.index(max(gains))
     behind = sum(gone for gone, _ in lost[at:]) / sum(sent for _, sent in lost[at:])
     ahead = sum(sent for _, sent in lost[:at])
     before_it = sum(gone for gone, _ in lost[:at]) / ahead if ahead else 0.0
     if behind - before_it < LOSS_RISE or lost[-1][0] / lost[-1][1] < LOSS_RISE / 2:
-        return _with(found, because=f"{found.because}; what probes were lost does not persist to the end")
+        return _with(found, because=_also(found, "what probes were lost does not persist to the end"))
     few = min(sent for _, sent in lost) < LOSS_PROBES
     said = (
-        f"no queue, but {format_ratio(behind)} of the probes to hop {usable[at].ttl} and behind it were lost, and "
+        f"{'no queue, but ' if found.because else ''}{format_ratio(behind)} of the probes to hop {usable[at].ttl} and behind it were lost, and "
         f"{format_ratio(before_it)} of those before it"
     )
     if limited:
@@ -240,6 +244,10 @@ def _with(
     because: str = "",
 ) -> LoadedPath:
     return LoadedPath(path.direction, path.load, path.hops, after, before, by, confidence, because)
+
+
+def _also(path: LoadedPath, said: str) -> str:
+    return f"{path.because}; {said}" if path.because else said
 
 
 def _name(one: _Reading) -> str:

@@ -170,6 +170,18 @@ def test_what_says_that_the_load_shows_little_makes_it_low() -> None:
     assert "bbr keeps queues short" in found.because
 
 
+def test_a_load_far_above_the_rate_may_fill_wider_links_so_only_its_loss_tells() -> None:
+    lossy = tuple(
+        LoadedHop(k, f"10.0.{k}.1", 10, (MS,) * 10, 12, ((31 if k > 1 else 1) * MS,) * (12 if k < 3 else 6))
+        for k in (1, 2, 3, 4)
+    )
+    assert locate(Direction.FORWARD, "a load", lossy).by == "queue"
+    found = locate(Direction.FORWARD, "a load", lossy, lost_only=True)
+    assert (found.by, found.after, found.before) == ("loss", 2, 3)
+    none = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 34)), lost_only=True)
+    assert (none.by, none.because) == ("", "no loss begins at one hop and persists")
+
+
 def test_hops_that_limit_their_answers_on_the_idle_line_tell_nothing_of_loss() -> None:
     def lossy(ttl: int, idle: int, loaded: int) -> LoadedHop:
         return LoadedHop(ttl, f"10.0.{ttl}.1", 10, (MS,) * idle, 12, (MS,) * loaded)
