@@ -9,7 +9,8 @@ from linkqual.errors import UsageError
 from linkqual.model import Direction, Json, Step
 from linkqual.plan import recursive
 from linkqual.plan.trains import packet_bytes
-from linkqual.session.narrow import MARKER_IN, WHOLE_SHARE
+from linkqual.session.narrow import WHOLE_SHARE
+from linkqual.session.narrow_loads import MARKER_IN
 from linkqual.session.prefixes import LONGEST_NS
 from linkqual.session.train import ABOVE
 from linkqual.stats.throughput import OVERHEAD_BYTES

@@ -51,7 +51,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
         return replace(found, because=_ENDED.get(ended, "the trains did not agree"))
     rates = [train.rate_bps or 0.0 for train in good]
     best = max(good, key=lambda train: train.steady_ns).rate_bps or 0.0
-    kind, shared = "policer" if search.policed else "shaper", search.shared
+    kind, shared = "policer" if search.way.policed else "shaper", search.way.shared
     buffers = [train.buffer_ns for train in good if train.buffer_ns is not None]
     buckets = [train.bucket_bytes or 0.0 for train in good]
     found = replace(
@@ -59,7 +59,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
         kind=kind,
         rate_bps=shared.capacity_bps
         if shared is not None and shared.busy
-        else (best, min(rates), max(*rates, search.perhaps_bps)),
+        else (best, min(rates), max(*rates, search.way.perhaps_bps)),
         free_bps=shared.free_bps if shared is not None else None,
         trains=len(good),
         bucket_bytes=max(good, key=lambda train: train.steady_ns).bucket_bytes if buckets else None,
@@ -69,19 +69,19 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     if not may_be:
         return replace(found, confidence="low", because=_ENDED.get("slow" if search.prefixes.slow else ended, _FEW))
     named = may_be[0]
-    near = _near(found.seen, search.whole.capacity_bps, named)
+    near = _near(found.seen, search.way.whole.capacity_bps, named)
     confidence, because = _confidence(found, named, search.prefixes.own)
     if len(may_be) > 1:
         confidence, because = (
             "low",
             f"link {', '.join(map(str, sorted(may_be)))} may be it: the time or the bytes allowed were over before they were told apart",
         )
-    elif confidence == "high" and search.unresolved:
+    elif confidence == "high" and search.way.unresolved:
         confidence, because = (
             "medium",
             f"{because}; others may send over it too, which could not be told from its own rate",
         )
-    elif confidence == "high" and named > 1 and not search.prefixes.unheld(named - 1, search.whole):
+    elif confidence == "high" and named > 1 and not search.prefixes.unheld(named - 1, search.way.whole):
         confidence, because = "medium", f"{because}; a bucket on the way to router {named - 1} may still have been full"
     return replace(found, named=named, narrow=near, confidence=confidence, because=because)
 
@@ -89,7 +89,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
 def _named(search: Narrow) -> tuple[int, ...]:
     """Links that may be the narrowest, the likeliest first; none: nobody knows."""
     known = search.links == 1 or search.prefixes.tell
-    return tuple(search.prefixes.candidates(search.links, search.whole)) if known else ()
+    return tuple(search.prefixes.candidates(search.links, search.way.whole)) if known else ()
 
 
 def _near(seen: tuple[LinkSeen, ...], rate: float, named: int) -> tuple[int, ...]:
