@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from linkqual.model import Direction, Qualification
-from linkqual.reports import bursts, checks, demarcation, ladder, paths, services, why
+from linkqual.reports import bursts, checks, demarcation, ladder, path_view, paths, services, why
 from linkqual.session import compared
 
 
@@ -46,8 +46,22 @@ def facts(q: Qualification) -> Iterator[Fact]:
         yield Fact("burst_spread", "cv", way, *burst.variation, "ratio", burst.result.completed)
     yield from _services(q)
     yield from _paths(q)
+    yield from _links(q)
     yield from _parts(q)
     yield from _both_ways(q)
+
+
+def _links(q: Qualification) -> Iterator[Fact]:
+    """What each link carries: a figure of its own, or a bound; what marks it in words."""
+    view = path_view.view(q)
+    for lane in view.lanes if view is not None else ():
+        for link in lane.links:
+            known, said = link.capacity, "; ".join(mark.said for mark in link.marks)
+            if known is not None:
+                bounds = (known.bps, known.bps, known.bps) if known.exact else (None, known.bps, None)
+                yield Fact("link_rate", f"link {link.number}", lane.direction, *bounds, "bit/s", because=said)
+            elif said:
+                yield Fact("link", f"link {link.number}", lane.direction, because=said)
 
 
 def _both_ways(q: Qualification) -> Iterator[Fact]:

@@ -17,6 +17,7 @@ from linkqual.reports import html, path_marks, path_picture, path_table, path_te
 from linkqual.reports.drawing import NARROW, WIDE
 from linkqual.reports.path_picture import CELL, SIZE, Text, draw, fold
 from linkqual.reports.path_view import View
+from linkqual.reports.sheet_facts import facts
 from linkqual.rules import judge
 
 from .measured import FORWARD, REVERSE, path
@@ -360,3 +361,12 @@ def test_what_stands_beside_the_drawing_is_not_said_a_second_time() -> None:
     assert verdict.findings[0].outcome is m.Outcome.FAIL
     assert text.count("the return 6 (forward only") == 1
     assert text.index("forward only: 192.0.2.5") < text.index("→ forward, read downwards") < text.index("F A I L")
+
+
+def test_the_sheet_has_what_each_link_carries() -> None:
+    found = {(fact.metric, fact.statistic, fact.direction): fact for fact in facts(narrowed())}
+    own, bound = found["link_rate", "link 3", FORWARD], found["link_rate", "link 4", FORWARD]
+    assert (own.value, own.low, own.high) == (100 * MBIT, 100 * MBIT, 100 * MBIT)
+    assert own.because.startswith("narrowest: shaper")
+    assert (bound.value, bound.low, bound.high) == (None, 100 * MBIT, None)
+    assert {fact.because for fact in facts(unlike()) if fact.metric == "link"} == {"forward only", "return only"}
