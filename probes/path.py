@@ -18,6 +18,7 @@ from linkqual.errors import PeerError, WireError
 from linkqual.model import Conditions, EndConditions, Fault, Json, Measurement, PathResult, Step, Trace
 from linkqual.net.trace import DEFAULT_PORT, Target, trace
 from linkqual.net.trace_sockets import PLAIN, Codec, raw_permitted
+from linkqual.probes import path_flows
 from linkqual.probes.bench import Bench, Progress, fault_of
 from linkqual.session.compared import measured
 from linkqual.session.symmetry import UNDETERMINED, compare, longer_returns
@@ -37,7 +38,7 @@ _FOREIGN = Fault(
 
 
 def measure(step: Step, bench: Bench) -> Measurement:
-    """Trace there and back. `params`: max_hops, rounds, timeout_ns, and source_port and destination_port if they are fixed."""
+    """Trace there and back. `params`: max_hops, rounds, timeout_ns, flows, and source_port and destination_port if they are fixed."""
     started_ns, clock = time.time_ns(), time.monotonic_ns()
     port, refused = _target_port(step, bench)
     bench.progress(Progress("path", 0, 2, "traces", text="forward"))
@@ -52,13 +53,14 @@ def measure(step: Step, bench: Bench) -> Measurement:
         because += f"; {hint}"
     notes = () if raw_permitted(bench.family) else (_NO_RAW,)
     fault = forward.fault or reverse.fault
+    path = PathResult(forward, reverse, found.verdict, because, found.pairs, measured(forward, reverse))
+    if fault is None:
+        path = path_flows.traced(bench, path, step.params.get("flows", 1), _settings(step)["max_hops"])
     return Measurement(
         step,
         started_ns,
         time.monotonic_ns() - clock,
-        path=PathResult(forward, reverse, found.verdict, because, found.pairs, measured(forward, reverse))
-        if forward.hops or reverse.hops
-        else None,
+        path=path if forward.hops or reverse.hops else None,
         conditions=Conditions(near=EndConditions(notes=notes)),
         fault=replace(fault, message=f"path: {fault.message}") if fault else None,
     )

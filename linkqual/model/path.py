@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from linkqual.model.asking import Direction
 from linkqual.model.conditions import Fault
+from linkqual.model.members import MemberTrace
 
 Share = tuple[float, float]  # lowest and highest: what is proven, and what silent routers could add
 
@@ -68,6 +69,8 @@ class PathResult:
     because: str = ""
     pairs: tuple[tuple[int | None, int | None], ...] = ()  # aligned TTLs (forward, reverse), client side first
     compared: Compared | None = None  # None in documents of earlier versions
+    flows: tuple[MemberTrace, ...] = ()  # further flows to the same port, forward
+    flows_back: tuple[MemberTrace, ...] = ()  # and the same ones back
 
 
 @dataclass(frozen=True, slots=True)

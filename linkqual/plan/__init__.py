@@ -4,7 +4,7 @@ Parameters of the steps, as the probes get them in `Step.params`:
 
 | probe | keys |
 | --- | --- |
-| path | max_hops, rounds, timeout_ns |
+| path | max_hops, rounds, timeout_ns, flows (traced there and back, at most) |
 | marking | dscp and ecn (lists of numbers), packets (of each marking), interval_ns, timeout_ns |
 | mtu | longest_bytes (of an IP packet), tcp_bytes (of data each way, 0: no TCP), timeout_ns, pace_bps |
 | members | flows, packets (of a flow, at most), first and next (of a flow in the first round and in each after it), packet_bytes (IP), rate_bps (IP layer, all flows), max_rate_bps, traces (flows traced at most; 0: samples where flows differ) |
@@ -40,7 +40,12 @@ from linkqual.profile.limits import IDEAL, NONE, parse, resolve
 from linkqual.profile.lint import rank_of
 from linkqual.profile.probe_settings import defaults
 
-WITHOUT_AGENT = ("path", "ping", "stamp", "narrow")  # what can be measured, if less of it, without an agent at the far end
+WITHOUT_AGENT = (
+    "path",
+    "ping",
+    "stamp",
+    "narrow",
+)  # what can be measured, if less of it, without an agent at the far end
 # What explains the throughput comes after it; what loads the line in patterns of its own last.
 ORDER = (
     "path",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FOREIGN_PPS = 1000
 MAX_SHARE = 0.15  # of the contracted rate: a delay probe that loads the line measures itself
 SETUP_NS = NS_PER_S  # opening a session, handing over its end
+_FLOW_NS, _FLOWS_OF_ONE_WAY = 4 * NS_PER_S, 5  # a further flow there and back, at most; how many exclude a second way
+_MOST_FLOWS = 33  # exclude a seventh way at 95 %
 _TRACE_NS, _TRACE_PACKETS = 5 * NS_PER_S, 60  # of a trace that asks each hop once, at most
 _Built = tuple[list[Step], list[str]]
 
@@ -83,17 +85,19 @@ class Builder:
     def _path(self, settings: dict[str, Json]) -> _Built:
         if self.options.quick:
             settings["rounds"] = 1  # routers that are asked again want a second between two questions
-        hops, rounds = settings["max_hops"], settings["rounds"]
+        if not settings["flows"]:
+            settings["flows"] = _MOST_FLOWS if "path" in self.options.only and not self.options.quick else 1
+        hops, rounds, further = settings["max_hops"], settings["rounds"], settings["flows"] - 1
         typical = 10 * rounds * 100_000_000
         most = (hops * rounds + 1) * settings["timeout_ns"] // 4
         step = Step(
             key="path",
             probe="path",
             params=settings,
-            packets=2 * hops * rounds,
-            duration_ns=2 * max(most, typical),
-            expected_ns=2 * typical,
-            total_bytes=2 * hops * rounds * _ip_bytes(64, self.options.ip_version),
+            packets=2 * hops * (rounds + further),
+            duration_ns=2 * max(most, typical) + further * _FLOW_NS,
+            expected_ns=2 * typical + min(further, _FLOWS_OF_ONE_WAY) * _FLOW_NS // 2,
+            total_bytes=2 * hops * (rounds + further) * _ip_bytes(64, self.options.ip_version),
             why="both traces of one flow, hop by hop, before anything loads the line",
         )
         return [step], []

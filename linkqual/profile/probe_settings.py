@@ -111,6 +111,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("max_hops", "max_hops", whole(1, 64), 30),
         Setting("rounds", "rounds", whole(1, 20), 3),
         Setting("timeout", "timeout_ns", _between(parse_duration_ns, "50 ms", "10 s"), NS_PER_S),
+        Setting("flows", "flows", _or_word({"auto": 0}, whole(1, 64)), 0),
     ),
     "members": (
         Setting("flows", "flows", whole(4, MOST_FLOWS), 64),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from linkqual.model import Direction, Hop, Measurement, Note, PingResult, StampResult, Summary, Trace
-from linkqual.rules import route_symmetry
+from linkqual.rules import route_symmetry, shared_ways
 from linkqual.session import hop_delay, hop_loss
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import ratio_lower, ratio_upper
@@ -33,6 +33,7 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
             path = measurement.path
             if path.because:
                 yield Note("path", route_symmetry.sentence(path), "warn" if path.symmetry == "asymmetric" else "info")
+            yield from shared_ways.notes(path)
             for trace, way in ((path.forward, "forward"), (path.reverse, "reverse")):
                 yield from _hops(trace, way, data)
     for direction in (Direction.FORWARD, Direction.REVERSE):
