@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,11 @@ pytestmark = [pytest.mark.lab, pytest.mark.skipif(available() != "", reason="nee
 
 def test_a_longer_return_is_drawn_stored_and_on_the_page(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "linkqual", "path", "--line", "long-return", "--only", "path", "-o", str(run)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    command = [sys.executable, "-m", "linkqual", "path", "--line", "long-return", "--skip", "mtu", "--skip", "members"]
+    command += ["-o", str(run)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, env=os.environ | {"COLUMNS": "100"}
+    )
     assert done.returncode == ExitCode.NO_DATA, done.stderr  # packet size and single paths were left out
     forward, reverse = ((f"10.77.{link}.2" for link in (1, 2, 3)), (f"10.77.{link}.1" for link in (4, 5, 6, 7, 8)))
     for address in (*forward, *reverse):
