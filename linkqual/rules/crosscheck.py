@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from linkqual.model import Direction, Hop, Measurement, Note, PingResult, StampResult, Summary, Trace
 from linkqual.rules import route_symmetry, shared_ways
-from linkqual.session import hop_delay, hop_loss
+from linkqual.session import hop_delay, hop_loss, tunnels
 from linkqual.stats import histogram, query
 from linkqual.stats.confidence import ratio_lower, ratio_upper
 from linkqual.units import format_count, format_duration, format_ratio
@@ -36,6 +36,7 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
             yield from shared_ways.notes(path)
             for trace, way in ((path.forward, "forward"), (path.reverse, "reverse")):
                 yield from _hops(trace, way, data)
+                yield from _tunnels(trace, way, alike=len(path.forward.hops) == len(path.reverse.hops))
     for direction in (Direction.FORWARD, Direction.REVERSE):
         yield from _asked_often(measurements, direction)
 
@@ -94,6 +95,13 @@ def _hops(trace: Trace, way: str, data: Summary | None) -> Iterator[Note]:
     late = hop_delay.explain(trace.hops, _round_trips(data))
     if late.because:
         yield Note("path", f"{way} trace: {late.because}")
+
+
+def _tunnels(trace: Trace, way: str, *, alike: bool) -> Iterator[Note]:
+    """`alike`: as many hops both ways; else a longer way back needs no tunnel."""
+    hidden = tunnels.hidden(trace.hops) if alike else ""
+    for said in (*tunnels.hints(trace.hops), *([hidden] if hidden else [])):
+        yield Note("path", f"{way} trace: {said}")
 
 
 def _loss_note(asked: str, hops: Sequence[Hop], data: Summary | None) -> Iterator[Note]:

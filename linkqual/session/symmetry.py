@@ -24,8 +24,10 @@ from enum import Enum
 from ipaddress import IPv4Address, ip_address
 from itertools import groupby, pairwise
 
-from linkqual.model import Hop, Trace
+from linkqual.model import Trace
+from linkqual.session import tunnels
 from linkqual.session.alignment import Hops, Routers, align, mates, same_router
+from linkqual.session.tunnels import return_hops
 
 SYMMETRIC, ASYMMETRIC, UNDETERMINED = "symmetric", "asymmetric", "undetermined"
 
@@ -59,7 +61,22 @@ def compare(forward: Trace, reverse: Trace) -> Symmetry:
         if not trace.hops or not trace.hops[-1].reached:
             why = trace.fault.message if trace.fault else "it did not get to its end"
             return Symmetry(UNDETERMINED, f"the {name} trace is not whole: {why}", pairs)
+    if feigned := _feigned(forward, reverse):
+        return Symmetry(UNDETERMINED, feigned, pairs)
     return Symmetry(*judge(routers), pairs)
+
+
+def _feigned(forward: Trace, reverse: Trace) -> str:
+    """Why other hop counts may be no other way: a tunnel shows its routers to one direction alone. Empty where that explains nothing."""
+    more = len(forward.hops) - len(reverse.hops)
+    inside = len(tunnels.inside(forward.hops)) - len(tunnels.inside(reverse.hops))
+    if not more or (inside if more > 0 else -inside) < abs(more):
+        return ""
+    longer, shorter = ("forward", "the return") if more > 0 else ("the return", "forward")
+    return (
+        f"forward crosses {_routers_text(len(forward.hops) - 1)}, the return {len(reverse.hops) - 1}; but {abs(inside)} of those of {longer} stand in an "
+        f"MPLS tunnel, and {shorter} may cross the same ones without showing them, where its end of the tunnel does not propagate TTLs"
+    )
 
 
 def routers_of(forward: Trace, reverse: Trace) -> Routers:
@@ -291,13 +308,6 @@ def _routers_text(count: int) -> str:
 
 
 # ---- one end alone
-
-
-def return_hops(hop: Hop) -> int | None:
-    """How many hops a router's answer took to come back, guessed from its TTL: senders start at 32, 64, 128 or 255."""
-    if hop.reply_ttl is None:
-        return None
-    return min(start for start in (32, 64, 128, 255) if start >= hop.reply_ttl) - hop.reply_ttl + 1
 
 
 def longer_returns(trace: Trace) -> str:
