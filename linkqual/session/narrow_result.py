@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from linkqual.model import Direction, LinkSeen, NarrowResult
+from linkqual.model import Direction, LinkSeen, NarrowResult, Train
 from linkqual.session.narrow import Narrow
+from linkqual.session.prefixes import DEEPEST_BUCKET
 from linkqual.session.train_result import agreeing
-from linkqual.units import format_rate
+from linkqual.units import NS_PER_S, format_duration, format_rate, format_size
 
 NEAR = 0.15
 DROP = 0.02  # by which a link must be slower than those before it to count as one of its own
 CLOSE, APART = 0.02, 0.1  # of the rate: by which a prefix as slow as the way differs in a sure case, in a doubtful one
 QUEUED_NS = 3_000_000
+_TIGHT, _LOOSE = 0.8, 0.5  # of what was sent
 _FEW = "too few routers were looked at"
 _ENDED = {
     "no-way": "no packets of ours reach the far end, so nothing was measured",
@@ -43,9 +46,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     )
     ended = "interrupted" if interrupted and not search.ended else search.ended
     if ended == "none":
-        least = max(min(train.rate_bps or 0.0, train.offered_bps) for train in trains.taken)
-        because = f"nothing slower than {format_rate(round(least))} was met: the sender was the limit"
-        return replace(found, kind="none", at_least_bps=least, because=because, confidence="high")
+        return _none(found, trains.taken, bounds.each)
     good = agreeing(trains.taken, search.rate_bps) if search.rate_bps else []
     if not good:
         return replace(found, because=_ENDED.get(ended, "the trains did not agree"))
@@ -84,6 +85,20 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     elif confidence == "high" and named > 1 and not search.prefixes.unheld(named - 1, search.way.whole):
         confidence, because = "medium", f"{because}; a bucket on the way to router {named - 1} may still have been full"
     return replace(found, named=named, narrow=near, confidence=confidence, because=because)
+
+
+def _none(found: NarrowResult, taken: Sequence[Train], each: int) -> NarrowResult:
+    """The sender was the limit. A link slower than what came through would have shown, behind the deepest bucket looked for too."""
+    longest = max((train for train in taken if not train.void), key=lambda train: train.packets)
+    reached = min(longest.rate_bps or 0.0, longest.offered_bps)
+    lasted = longest.packets * each * 8 / longest.offered_bps  # seconds
+    least = max(0.0, reached - DEEPEST_BUCKET * 8 / lasted)
+    sure = "high" if least >= _TIGHT * reached else "medium" if least >= _LOOSE * reached else "low"
+    because = (
+        f"the sender was the limit: {format_rate(round(reached))} came through for {format_duration(round(lasted * NS_PER_S))}; "
+        f"anything slower than the rate named would have shown, even behind a bucket of {format_size(DEEPEST_BUCKET)}"
+    )
+    return replace(found, kind="none", at_least_bps=least, because=because, confidence=sure)
 
 
 def _named(search: Narrow) -> tuple[int, ...]:

@@ -277,8 +277,11 @@ class Trains:
             self._packets = min(self._packets * GROWTH, most)
 
     def _longest(self, train: Train) -> int:
-        """Packets of a search train that meets nothing: half a second of the contract, or of what was offered."""
-        bits = max(DEEP_BYTES * 8, (self.bounds.contracted_bps or train.offered_bps) * OUTLAST_NS / NS_PER_S)
+        """Packets of a search train that meets nothing: half a second of the contract, or of what was offered; longer where deep buckets are to be seen."""
+        lasts_ns = LONG_NS if self.bounds.outlast_bytes else OUTLAST_NS
+        if self.time_ns is not None:
+            lasts_ns = min(lasts_ns, self.time_ns)
+        bits = max(DEEP_BYTES * 8, (self.bounds.contracted_bps or train.offered_bps) * lasts_ns / NS_PER_S)
         return min(math.ceil(bits / 8 / self.bounds.each), self._left())
 
     def _judged(self, train: Train) -> None:

@@ -16,7 +16,7 @@ from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S
 
 FASTER = 1.04  # times the rate: what trains much faster than it showed is more, so others may share it
-_OWN = 1.01  # times what came through: as much as a full queue of the host itself takes
+_OWN = 1.003  # times what came through: as much as a full queue of the host itself takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def test_a_policer_is_counted_from_losses_and_never_sure(chains: Any) -> None:
 def test_a_sender_that_is_the_limit_says_so(chains: Any) -> None:
     found, _ = chains.measure(chains.MemoryChain((shaper(400), shaper(400)), fastest_bps=100e6), BOUNDS)
     assert (found.kind, found.named, found.rate_bps) == ("none", 0, None)
-    assert found.at_least_bps == pytest.approx(100 * MBIT * 1518 / 1500, rel=0.01)
+    assert 90 * MBIT < found.at_least_bps < 100 * MBIT * 1518 / 1500  # the rest may hide behind a bucket of 1 MB
     assert "the sender was the limit" in found.because
 
 
