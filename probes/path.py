@@ -51,7 +51,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
     because = found.because
     if found.verdict == UNDETERMINED and not reverse.hops and (hint := longer_returns(forward)):
         because += f"; {hint}"
-    notes = () if raw_permitted(bench.family) else (_NO_RAW,)
+    near = EndConditions(notes=() if raw_permitted(bench.family) else (_NO_RAW,))
+    far = EndConditions(notes=(_NO_RAW,) if _without_raw(reverse) else ())
     fault = forward.fault or reverse.fault
     path = PathResult(forward, reverse, found.verdict, because, found.pairs, measured(forward, reverse))
     if fault is None:
@@ -61,9 +62,15 @@ def measure(step: Step, bench: Bench) -> Measurement:
         started_ns,
         time.monotonic_ns() - clock,
         path=path if forward.hops or reverse.hops else None,
-        conditions=Conditions(near=EndConditions(notes=notes)),
+        conditions=Conditions(near=near, far=far),
         fault=replace(fault, message=f"path: {fault.message}") if fault else None,
     )
+
+
+def _without_raw(trace: Trace) -> bool:
+    """Whether routers answered and no TTL of theirs was read: the end that traced had no right to raw sockets."""
+    routers = [hop for hop in trace.hops if hop.address is not None and not hop.reached]
+    return bool(routers) and all(hop.quoted_ttl is None for hop in routers)
 
 
 def _target_port(step: Step, bench: Bench) -> tuple[int, Fault | None]:

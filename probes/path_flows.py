@@ -55,8 +55,14 @@ def _flow(bench: Bench, first: Trace, max_hops: int) -> tuple[Trace, Trace]:
     if not forward.source_port:
         return forward, Trace(first.destination, first.source, first.destination_port, 0)
     with Target(forward.source, forward.source_port, bench.peer_address, bench.family):
-        asked = {"source_port": first.destination_port, "destination_port": forward.source_port}
-        return forward, trace_json.decode(bench.control.call("trace", **asked, max_hops=max_hops, rounds=1))
+        answer = bench.control.call(
+            "trace",
+            source_port=first.destination_port,
+            destination_port=forward.source_port,
+            max_hops=max_hops,
+            rounds=1,
+        )
+        return forward, trace_json.decode(answer)
 
 
 def _rest(bench: Bench) -> bool:

@@ -152,6 +152,10 @@ def test_without_the_right_to_raw_sockets(
     monkeypatch.setattr(trace_sockets.socket, "socket", refuse)
     chain = chains(LONGER)
     assert not trace_sockets.raw_permitted(family)
+    if number == 4:
+        with entered(chain.name("near")):
+            told = path_probe.measure(Step("path", "path", {}), bench(chain, Agent(chain))).conditions
+        assert all("without the right to raw sockets" in end.notes[0] for end in (told.near, told.far))
     forward, reverse = both(chain, family, number, SCAPY)
     seen_in_order(forward, chain, STRAIGHT[1:], number)
     seen_in_order(reverse, chain, LONGER[-2::-1], number)
