@@ -30,6 +30,7 @@ from linkqual.session.load_result import together
 
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.quiet,
     pytest.mark.skipif(
         not all(map(shutil.which, ("ip", "unshare", "nsenter", "nft", "tc"))),
         reason="needs ip, tc, nft, unshare, nsenter",
@@ -99,10 +100,8 @@ def pair() -> Iterator[Pair]:
             both.run(where, "ip", "address", "add", f"10.91.0.{number}/24", "dev", where)
             both.run(where, "ip", "address", "add", f"fd91::{number}/64", "dev", where, "nodad")
             both.run(where, "ip", "link", "set", where, "up")
-            for address in (
-                f"10.91.0.{others}",
-                f"fd91::{others}",
-            ):  # whom the kernel has to ask for first, it may drop
+            # Told by hand: for a neighbour it asks for, the kernel waits a second when the first answer does not come.
+            for address in (f"10.91.0.{others}", f"fd91::{others}"):
                 both.run(where, "ip", "neighbour", "add", address, "lladdr", mac, "dev", where, "nud", "permanent")
         for address in ("10.91.0.2", "fd91::2"):
             both.run("near", "ping", "-n", "-c", "1", "-w", "5", address)
@@ -116,9 +115,7 @@ def pair() -> Iterator[Pair]:
 def measure(pair: Pair, *, v6: bool = False, **settings: float) -> tuple[Records, dict, dict]:
     near, far = ("fd91::1", "fd91::2") if v6 else ("10.91.0.1", "10.91.0.2")
     with Reflector.start(ReflectorConfig(far, near, ssid=3, max_pps=10**6), launcher=pair.far) as reflector:
-        config = SenderConfig(
-            far, reflector.port, ssid=3, timeout_ns=1000 * MS, **settings
-        )  # whatever else is run here
+        config = SenderConfig(far, reflector.port, ssid=3, timeout_ns=300 * MS, **settings)
         with Sender.start(config, launcher=pair.near) as sender:
             records = np.concatenate(list(sender.chunks()))
             report = sender.report()
