@@ -221,6 +221,7 @@ def _stop_lines(stop: Stop, room: float) -> list[tuple[str, bool]]:
         beside = [f"hop {stop.ttl}"]
     beside += [stop.answer] if stop.answer and stop.ttl else []
     beside += [f"MPLS {label}" for label in stop.labels]
+    beside += [stop.elsewhere] if stop.elsewhere else []
     return [*((line, False) for line in name), *((line, True) for text in beside for line in fold(inert(text), room))]
 
 

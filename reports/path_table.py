@@ -46,6 +46,8 @@ def remarks(link: Link) -> list[str]:
     if not link.traced:
         found.append("what lies between is not known")
     hop = link.end.hop
+    if link.end.beside:
+        found.append(f"other flows meet {', '.join(link.end.beside)}")
     if hop is not None and hop.others:
         found.append(f"also answers as {', '.join(hop.others)}")
     if hop is not None and hop.address is not None and hop.received < hop.sent:

@@ -124,7 +124,7 @@ def _stop(stop: Stop, signs: _Signs, width: int) -> Cell:
     parts = [stop.name, address if address != stop.name else None, stop.answer if stop.ttl else None]
     labels = [f"MPLS {label}" for label in stop.labels]
     head = f"{sign} {pad(ttl, _TTL, right=True)} "
-    said = signs.text(", ".join(part for part in (*parts, *labels) if part))
+    said = signs.text(", ".join(part for part in (*parts, *labels, stop.elsewhere) if part))
     return wrap(said, width, head, " " * len(head))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from linkqual.model import Direction, Hop, Measurement, NarrowResult, PathResult, Qualification, Trace
+from linkqual.model import Direction, Hop, Measurement, MemberTrace, NarrowResult, PathResult, Qualification, Trace
 from linkqual.reports import path_marks, timekeeping
 from linkqual.reports.path_marks import Capacity, Mark
 from linkqual.rules import clocks
@@ -29,11 +29,18 @@ class Stop:
     ttl: int
     hop: Hop | None = None
     alone: bool = False  # the other direction does not come through here
+    beside: tuple[str, ...] = ()  # routers that other flows meet here instead: equal routes
 
     @property
     def answer(self) -> str:
         """Least round trip of its answers, "" where none came."""
         return format_duration(min(self.hop.rtt_ns)) if self.hop is not None and self.hop.rtt_ns else ""
+
+    @property
+    def elsewhere(self) -> str:
+        """Where other flows go, in few words; "" where none is known to go elsewhere."""
+        one = self.beside[0] if len(self.beside) == 1 else f"{len(self.beside)} other routers"
+        return f"other flows: {one}" if self.beside else ""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -107,8 +114,8 @@ def view(q: Qualification) -> View | None:
     if path is None and not any(found is not None and found.links for found in narrow.values()):
         return None
     ends = (q.plan.link.near or "near end", q.plan.link.far or "far end")
-    there = _stops(path.forward if path else None, narrow[FORWARD], ends)
-    back = _stops(path.reverse if path else None, narrow[REVERSE], ends[::-1])
+    there = _stops(path.forward if path else None, narrow[FORWARD], ends, _flows(taken, FORWARD))
+    back = _stops(path.reverse if path else None, narrow[REVERSE], ends[::-1], _flows(taken, REVERSE))
     alone = _alone(path)
     anchors = _anchors(path, there, back, alone)
     there_at, back_at, last = _columns(len(there), len(back), anchors)
@@ -132,11 +139,27 @@ def _placed(stops: Sequence[Stop], columns: Sequence[int], alone: frozenset[int]
 # ---- places
 
 
-def _stops(trace: Trace | None, narrow: NarrowResult | None, ends: tuple[str, str]) -> list[Stop]:
+def _flows(taken: Sequence[Measurement], way: Direction) -> list[MemberTrace]:
+    """Further flows of this direction that were traced."""
+    found: list[MemberTrace] = []
+    for one in taken:
+        if one.path is not None:
+            found += one.path.flows if way is FORWARD else one.path.flows_back
+        if one.members is not None and one.members.direction is way:
+            found += one.members.traces
+    return found
+
+
+def _stops(
+    trace: Trace | None, narrow: NarrowResult | None, ends: tuple[str, str], flows: Sequence[MemberTrace]
+) -> list[Stop]:
     """Sender, routers, receiver. Routers that only the search for the narrowest hop counted are added where no trace shows them."""
     hops = list(trace.hops) if trace is not None else []
     last = hops.pop() if hops and hops[-1].reached else None
-    routers = [Stop(0, "router" if hop.address else "silent", hop.address or SILENT, hop.ttl, hop) for hop in hops]
+    routers = [
+        Stop(0, "router" if hop.address else "silent", hop.address or SILENT, hop.ttl, hop, beside=_beside(hop, flows))
+        for hop in hops
+    ]
     if last is None and narrow is not None:
         known = routers[-1].ttl if routers else 0
         routers += [Stop(0, "unknown", UNKNOWN, ttl) for ttl in range(known + 1, narrow.links)]
@@ -144,6 +167,13 @@ def _stops(trace: Trace | None, narrow: NarrowResult | None, ends: tuple[str, st
     receiver = last or Hop(ttl, trace.destination if trace is not None and trace.hops else None)
     sender = Hop(0, trace.source if trace is not None else None)
     return [Stop(0, "end", ends[0], 0, sender), *routers, Stop(0, "end", ends[1], ttl, receiver)]
+
+
+def _beside(hop: Hop, flows: Sequence[MemberTrace]) -> tuple[str, ...]:
+    met = {trace.hops[hop.ttl - 1] for trace in flows if len(trace.hops) >= hop.ttl}
+    return tuple(
+        sorted(address for address in met if address is not None and address not in (hop.address, *hop.others))
+    )
 
 
 def _anchors(

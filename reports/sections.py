@@ -129,7 +129,8 @@ def contents(shown: dict[str, Any]) -> list[tuple[str, str]]:
         ("plan", "Plan", True),
         ("truth", "Truth", shown["truth"]),
     )
-    return [(name, title) for name, title, there in every if there]
+    found = [(name, title) for name, title, there in every if there]
+    return sorted(found, key=lambda one: one[0] != "path") if shown["path"]["first"] else found
 
 
 def missing(q: Qualification, probe: str) -> str:
@@ -204,9 +205,10 @@ def path(q: Qualification) -> dict[str, Any]:
     """The picture, the same as a table, and in sentences; `view` None: nothing is known of the way."""
     view = path_view.view(q)
     if view is None:
-        return {"view": None}
+        return {"view": None, "first": False}
     return {
         "view": view,
+        "first": path_words.about_path(q),  # of a run that looked at nothing else it is what a reader wants
         "sentences": path_words.course(q),
         "picture": path_picture.picture(view),
         "legend": path_picture.keys(view),

@@ -58,8 +58,10 @@ def _links(q: Qualification) -> Iterator[Fact]:
         for link in lane.links:
             known, said = link.capacity, "; ".join(mark.said for mark in link.marks)
             if known is not None:
-                bounds = (known.bps, known.bps, known.bps) if known.exact else (None, known.bps, None)
-                yield Fact("link_rate", f"link {link.number}", lane.direction, *bounds, "bit/s", because=said)
+                most = known.bps if known.exact else None
+                yield Fact(
+                    "link_rate", f"link {link.number}", lane.direction, most, known.bps, most, "bit/s", because=said
+                )
             elif said:
                 yield Fact("link", f"link {link.number}", lane.direction, because=said)
 

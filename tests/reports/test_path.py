@@ -370,3 +370,26 @@ def test_the_sheet_has_what_each_link_carries() -> None:
     assert own.because.startswith("narrowest: shaper")
     assert (bound.value, bound.low, bound.high) == (None, 100 * MBIT, None)
     assert {fact.because for fact in facts(unlike()) if fact.metric == "link"} == {"forward only", "return only"}
+
+
+def test_routers_that_other_flows_meet_are_named_beside_the_hop() -> None:
+    whole = routers(3, v6=False)
+    flows = (m.MemberTrace(4001, ("198.51.100.3", "203.0.113.9", None)), m.MemberTrace(4002, ("198.51.100.3",)))
+    back = (m.MemberTrace(4001, ("203.0.113.1", None, None)), m.MemberTrace(4002, ("203.0.113.2",)))
+    found = shown(of(taken("path", path=replace(whole, flows=flows, flows_back=back))))
+    assert [stop.elsewhere for stop in found.forward.stops] == ["", "", "other flows: 203.0.113.9", "", ""]
+    assert [stop.elsewhere for stop in found.reverse.stops] == ["", "other flows: 2 other routers", "", "", ""]
+    assert "other flows meet 203.0.113.1, 203.0.113.2" in path_table.sides(found)[1].rows[0].remarks
+    assert "other flows: 203.0.113.9" in "\n".join(path_text.lines(found, 160))
+    assert not covered(draw(found, NARROW).texts)
+    members = m.MembersResult(FORWARD, (), "192.0.2.1", "192.0.2.9", 4863, 128, 1, traces=flows)
+    beside = shown(of(taken("path", path=whole), taken("members", members=members)))
+    assert beside.forward.stops[2].beside == ("203.0.113.9",)
+
+
+def test_a_page_about_the_path_begins_with_it() -> None:
+    page, other = html.render(unlike()), html.render(SAMPLES["few"]())
+    assert page.index('<section id="path">') < page.index('<section id="findings">')
+    assert page.index('href="#path"') < page.index('href="#findings"')
+    assert page.count('<section id="path">') == other.count('<section id="path">') == 1
+    assert other.index('<section id="path">') > other.index('<section id="findings">')
