@@ -218,8 +218,8 @@ def _stamps() -> Check:
 def _raw_sockets() -> Check:
     name = "raw sockets"
     if abilities.raw_sockets():
-        return Check(name, State.OK, "allowed", "traces show the hops of a real line")
-    means = "no hops of a real line (the embedded line has its own rights); everything else is measured"
+        return Check(name, State.OK, "allowed", "traces also show the TTLs of replies")
+    means = "traces of a real line lack the TTLs of replies, and routers that quote the UDP header alone (the embedded line has its own rights)"
     python = os.path.realpath(sys.executable)
     return Check(name, State.LIMITED, "refused", means, Mend.both(f"run as root, or: setcap cap_net_raw+ep {python}"))
 

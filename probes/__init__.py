@@ -40,7 +40,7 @@ PROBES: dict[str, Probe] = {
             "path",
             "linkqual.probes.path",
             "forward and reverse trace of one flow",
-            "an agent; raw sockets for the hops",
+            "an agent; raw sockets for TTLs",
         ),
         Probe(
             "mtu",

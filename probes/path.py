@@ -24,7 +24,7 @@ from linkqual.session.compared import measured
 from linkqual.session.symmetry import UNDETERMINED, compare, longer_returns
 from linkqual.wire import trace_json
 
-_NO_RAW = "hops were read from the socket's error queue, without the right to raw sockets: no MPLS labels, no TTLs of replies and quotes, nothing of routers that quote the UDP header alone"
+_NO_RAW = "hops were read from the socket's error queue, without the right to raw sockets: no TTLs of replies and quotes, nothing of routers that quote the UDP header alone"
 _NO_AGENT = Fault(
     "no-agent",
     "without an agent at the far end there is no trace from there to here",

@@ -63,7 +63,7 @@ def trace(
     """The hops a packet of this flow meets from here to `destination` (an IP address), nearest first.
 
     Takes 0.1 s plus a few round trips when every hop answers, about 4 s when some stay silent. Needs no privilege; with the
-    right to raw sockets it also learns MPLS labels and TTLs. `source` "": as the kernel routes; `source_port` 0: any free
+    right to raw sockets it also learns TTLs. `source` "": as the kernel routes; `source_port` 0: any free
     one; `tos`: TOS or Traffic Class of the probes. Never raises for what network or system do: the Trace then carries a Fault beside the hops found.
     """
     rounds = min(rounds, trace_probe.MAX_NUMBER // max_hops)

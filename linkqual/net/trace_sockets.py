@@ -2,7 +2,8 @@
 
 A UDP socket sends them, with or without privilege: a host with several equal ways out chooses by what kind of socket a packet comes
 from, and the probes are to go where the flow's own packets go. With the right to raw sockets (CAP_NET_RAW) ICMP errors are read whole: their own TTL, the quoted TTL, MPLS labels. Without
-it the kernel still hands over who sent an error and of what kind, on the error queue of the UDP socket. Floor 3.
+it the kernel still hands over who sent an error and of what kind, on the error queue of the UDP socket, with what was quoted behind the
+UDP header and the labels after it. Floor 3.
 """
 
 from __future__ import annotations
@@ -187,7 +188,14 @@ class TraceSockets:
                 told = _offender(extras)
                 if told is not None:
                     address, cause = told
-                    yield Reply(trace_probe.number_of_quote(data), address, _instant(extras), _answer(cause))
+                    found = icmp.labels_behind_payload(6 if self.family == socket.AF_INET6 else 4, data)
+                    yield Reply(
+                        trace_probe.number_of_quote(data),
+                        address,
+                        _instant(extras),
+                        _answer(cause),
+                        labels=tuple(map(str, found)),
+                    )
 
     def _ttl(self, extras: list[tuple[int, int, bytes]]) -> int | None:
         wanted = (self._level, _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL)

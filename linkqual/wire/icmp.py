@@ -169,11 +169,20 @@ def labels(message: bytes, quote_bytes: int) -> tuple[Label, ...]:
     `quote_bytes` is the quote's length as the message says it; 0: not said, then only a correct checksum proves that what
     stands after 128 octets is an extension structure and no part of the quote.
     """
-    structure = message[_HEADER_BYTES + (quote_bytes or _QUOTE_WITH_EXTENSIONS) :]
+    return stack(message[_HEADER_BYTES + (quote_bytes or _QUOTE_WITH_EXTENSIONS) :], stated=bool(quote_bytes))
+
+
+def labels_behind_payload(version: int, payload: bytes) -> tuple[Label, ...]:
+    """The same where the kernel has taken off the quote's IP and UDP headers; of quotes of 128 octets, proven by their checksum."""
+    return stack(payload[_QUOTE_WITH_EXTENSIONS - (28 if version == 4 else 48) :], stated=False)
+
+
+def stack(structure: bytes, *, stated: bool) -> tuple[Label, ...]:
+    """The MPLS label stack of an extension structure; `stated`: the message says that there is one, so that its checksum may be left out."""
     if len(structure) < 8 or structure[0] >> 4 != _EXTENSION_VERSION:
         return ()
     unchecked = structure[2:4] == b"\0\0"
-    if (unchecked and not quote_bytes) or not (unchecked or _checksum(structure) == 0):
+    if (unchecked and not stated) or not (unchecked or _checksum(structure) == 0):
         return ()
     found: list[Label] = []
     offset = 4

@@ -287,7 +287,11 @@ def trace_packets(data: bytes) -> None:
     _quietly(
         lambda: trace_probe.number_of_quote(data),
         lambda: trace_probe.number_of_reply(data),
+        lambda: trace_probe.recorded_of_reply(data),
         lambda: trace_probe.reply(data),
+        lambda: trace_probe.reply(data, icmp.recorded(data[:40])),
+        lambda: icmp.labels_behind_payload(4, data),
+        lambda: icmp.labels_behind_payload(6, data),
     )
 
 

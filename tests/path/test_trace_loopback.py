@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import struct
 
 import pytest
 
+from linkqual.net import trace_sockets
 from linkqual.net.trace import Target, trace
-from linkqual.wire import trace_probe
+from linkqual.net.trace_sockets import TraceSockets
+from linkqual.session.trace import Answer
+from linkqual.wire import icmp, trace_probe
 
 pytestmark = pytest.mark.loopback
 
@@ -77,6 +82,54 @@ def test_a_trace_to_oneself_is_one_hop(family: int, address: str) -> None:
     assert [(hop.address, hop.reached) for hop in found.hops] == [(address, True)]
     assert found.source == address
     assert found.source_port
+
+
+LABELS = ("label=24001 tc=2 s=0 ttl=1", "label=16 tc=0 s=1 ttl=3")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="forging an ICMP error needs raw sockets")
+@pytest.mark.parametrize("stated", [True, False], ids=["length stated", "length not stated"])
+@pytest.mark.parametrize("privileged", [True, False])
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, HERE), (socket.AF_INET6, "::1")])
+def test_labels_are_read_with_and_without_privilege(
+    monkeypatch: pytest.MonkeyPatch, family: int, address: str, privileged: bool, stated: bool
+) -> None:
+    """An error as a router inside a tunnel makes it (RFC 4950), in both layouts of RFC 4884."""
+    if not privileged:
+        monkeypatch.setattr(trace_sockets, "_raw_icmp", lambda _family: None)
+    with socket.socket(family, socket.SOCK_DGRAM) as far:
+        far.bind((address, 0))
+        port = far.getsockname()[1]
+        with TraceSockets(family, address, 0, address, port) as sockets:
+            assert not list(sockets.send(3, 9))
+            payload = trace_probe.encode(3)
+            udp = struct.pack("!HHHH", sockets.source_port, port, 8 + len(payload), 0) + payload
+            stack = struct.pack("!HBBII", 12, 1, 1, 24001 << 12 | 2 << 9 | 1, 16 << 12 | 1 << 8 | 3)
+            body = b"\x20\0\0\0" + stack
+            extension = body[:2] + struct.pack("!H", icmp._checksum(body)) + body[4:]
+            _forge(family, udp, extension, stated)
+            heard = (reply for _ in range(50) for reply in sockets.receive(100_000_000))
+            told = next(reply for reply in heard if reply.answer is Answer.ON_THE_WAY)
+    assert (told.number, told.address, told.labels) == (3, address, LABELS)
+    assert (told.quoted_ttl == 1) is privileged
+
+
+def _forge(family: int, udp: bytes, extension: bytes, stated: bool) -> None:
+    if family == socket.AF_INET6:
+        here = socket.inet_pton(family, "::1")
+        head = struct.pack("!IHBB", 6 << 28, len(udp), 17, 1) + here + here
+        kind, length = 3, struct.pack("!BB", 16 * stated, 0)
+    else:
+        here = socket.inet_pton(family, HERE)
+        head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 1, 17, 0) + here + here
+        kind, length = 11, struct.pack("!BB", 0, 32 * stated)
+    quote = (head + udp).ljust(128, b"\0") + extension
+    message = bytes([kind, 0, 0, 0]) + length + b"\0\0" + quote
+    if family == socket.AF_INET:
+        message = message[:2] + struct.pack("!H", icmp._checksum(message)) + message[4:]
+    protocol = socket.IPPROTO_ICMPV6 if family == socket.AF_INET6 else socket.IPPROTO_ICMP
+    with socket.socket(family, socket.SOCK_RAW, protocol) as router:
+        router.sendto(message, ("::1" if family == socket.AF_INET6 else HERE, 0))
 
 
 def test_an_interruption_keeps_what_was_found() -> None:
