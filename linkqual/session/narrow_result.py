@@ -77,7 +77,9 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
             "low",
             f"link {', '.join(map(str, sorted(may_be)))} may be it: the time or the bytes allowed were over before they were told apart",
         )
-    elif confidence == "high" and search.way.unresolved:
+    elif confidence == "high" and shared is not None and shared.busy and shared.by == "regression":
+        confidence, because = "medium", f"{because}; what others took is known from trains of different pace alone"
+    elif confidence != "low" and search.way.unresolved:
         confidence, because = (
             "medium",
             f"{because}; others may send over it too, which could not be told from its own rate",

@@ -33,7 +33,6 @@ _UNSURE, _MOST, _SURE = (
     10.0,
 )  # squares of standard deviations between two links that may both be; deviations one train counts for at most
 _COARSE = 0.065
-_ABOUT = 0.12
 _CERTAIN = 3.0  # standard deviations
 _ALIKE, _UNCHANGED = 0.01, 6.0  # a link behind which as much comes through as before it is hardly the narrowest
 
@@ -101,13 +100,13 @@ class Prefixes:
             for one in chosen
         )
 
-    def points(self, rate_bps: float) -> list[Point]:
+    def points(self, rate_bps: float, about: float) -> list[Point]:
         """Trains held up at about this rate without loss, as points of the line of `session.topp`."""
         chosen = [self._chosen(router) for router in self.taken]
         return [
             Point(one.offered_bps, one.rate_bps)
             for one in chosen
-            if one is not None and one.rate_bps and not one.error and abs(one.rate_bps / rate_bps - 1) < _ABOUT
+            if one is not None and one.rate_bps and not one.error and abs(one.rate_bps / rate_bps - 1) < about
         ]
 
     def candidates(self, links: int, whole: Whole) -> list[int]:
@@ -201,7 +200,7 @@ class Prefixes:
         allowed = max(HIT, min(2.5 * max(chosen.error, chosen.spread), MOST_ERROR))
         free = rate > _FREE * chosen.offered_bps
         return LinkSeen(
-            router, chosen.offered_bps, None if free else rate * whole.capacity_bps / expected, rate < (1 + allowed) * expected,
+            router, chosen.offered_bps, None if free else float(rate * whole.capacity_bps / expected), bool(rate < (1 + allowed) * expected),
             chosen.rise_ns, chosen.lost, chosen.markers, chosen.error, len(self.taken[router]),
         )  # fmt: skip
 
@@ -210,7 +209,7 @@ class Prefixes:
         found = self.ladder.get(router)
         if found is None or found.times > _NEAR:
             return None
-        return LinkSeen(router, found.offered_bps, found.times * whole.capacity_bps, True, error=found.error)
+        return LinkSeen(router, found.offered_bps, float(found.times * whole.capacity_bps), True, error=found.error)
 
     def seen(self, whole: Whole) -> Mapping[int, LinkSeen]:
         """By router, those that were looked at."""

@@ -39,6 +39,7 @@ LOST = 0.01  # of a train: fewer may be the line's
 _HELD = 0.97  # of what was offered came through: less was held up
 _PASSED = 0.9  # of what others got through, they sent at least
 _VARY = 0.5  # of the capacity: what others seem to send in different parts of trains
+_NOBODY = 0.01  # of the capacity: others send more for certain
 _PART = 20  # packets of a part at least
 _POINTS = 4
 _FEWEST = 60  # distances that say anything
@@ -190,14 +191,25 @@ def _densest(values: Floats) -> float:
     return float(left.mean())
 
 
-def together(rate_bps: float, spaced: Spacing | None, taken: Sequence[Point], *, own: bool = False) -> Shared | None:
+def together(
+    rate_bps: float, spaced: Spacing | None, taken: Sequence[Point], *, own: bool = False, faster_bps: float = 0.0
+) -> Shared | None:
     """What both ways say; None: nothing, or they contradict each other. `rate_bps`: what the whole way let through.
 
-    `own`: the queue is the sending host's own. Others get through it what they send, for it takes no more from us than the rest.
+    `own`: the queue is the sending host's own. Others get through it what they send, for it takes no more from us than the rest. `faster_bps`: what much
+    faster trains showed; 0: no more. Then nobody else seems to be there, yet somebody may, and the line alone says who, where it fits both.
     """
     line = regression(taken)
+    if (
+        line is not None and line.busy and (spaced is None or faster_bps)
+    ):  # a bucket that was not empty bends a line too
+        value, (_, least, _) = line.capacity_bps[0], line.others_bps
+        likely = rate_bps < value < (1 + AGREE) * faster_bps and line.free_bps[0] < (1 + AGREE) * rate_bps
+        line = line if likely and least > _NOBODY * value else None
     if spaced is None:
         return line
+    if spaced.rate_bps >= ALONE * spaced.capacity_bps and faster_bps:
+        return line if line is not None and line.busy else None
     if spaced.rate_bps >= ALONE * spaced.capacity_bps:
         most = max(0.0, spaced.capacity_bps * (1 + spaced.error) - rate_bps)
         return Shared((rate_bps, rate_bps, rate_bps), (0.0, 0.0, most), "spacing")

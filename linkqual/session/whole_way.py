@@ -16,6 +16,7 @@ from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S
 
 FASTER = 1.04  # times the rate: what trains much faster than it showed is more, so others may share it
+_ABOUT, _FAR = 0.12, 0.35  # of the rate: how far trains without loss may be from it
 _OWN = 1.003  # times what came through: as much as a full queue of the host itself takes
 
 
@@ -113,16 +114,35 @@ class WholeWay:
     @property
     def shared(self) -> Shared | None:
         """Capacity, and what others send; None: not known."""
-        points = [point for told in self.told for point in told.points] + self.prefixes.points(self.rate_bps)
-        return topp.together(self.rate_bps, self.spaced, points, own=self.prefixes.own) if self.rate_bps else None
+        if not self.rate_bps:
+            return None
+        points = [point for told in self.told for point in told.points]
+        points += self.prefixes.points(self.rate_bps, _FAR if self.doubtful else _ABOUT)
+        return topp.together(
+            self.rate_bps,
+            self.spaced,
+            points,
+            own=self.prefixes.own,
+            faster_bps=self.faster_bps if self.doubtful else 0.0,
+        )
 
     @property
     def suspected(self) -> bool:
         """Whether others may share the limit: packets of others lie between ours, or much faster trains showed more."""
         spaced = self.spaced
-        if spaced is not None:
-            return spaced.rate_bps < topp.ALONE * spaced.capacity_bps
-        return not self.policed and self.unsteady
+        if spaced is not None and spaced.rate_bps < topp.ALONE * spaced.capacity_bps:
+            return True
+        return self.doubtful and not self.policed
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether faster trains showed more, and no slow one as much as all others: behind a full queue ours and others' may take strict turns."""
+        slow = [told.train.rate_bps or 0.0 for told in self.told if told.train.purpose == "pace"]
+        return (
+            self.unsteady
+            and not self.prefixes.own
+            and not any(abs(rate / self.rate_bps - 1) <= HELD_UP for rate in slow)
+        )
 
     @property
     def unresolved(self) -> bool:
@@ -136,11 +156,12 @@ class WholeWay:
         return spaced.capacity_bps if spaced is not None and self.unresolved else 0.0
 
     @property
+    def faster_bps(self) -> float:
+        """What the last of the trains far above the rate showed; 0: none was held up."""
+        fast = [train for train in self.trains.taken if train.purpose == "search" and congested(train, self.base)]
+        return fast[-1].rate_bps or 0.0 if fast else 0.0
+
+    @property
     def unsteady(self) -> bool:
-        """Whether a train far above the rate showed more than those a little above it."""
-        fast = [
-            train.rate_bps or 0.0
-            for train in self.trains.taken
-            if train.purpose == "search" and congested(train, self.base)
-        ]
-        return bool(fast) and fast[-1] > FASTER * self.rate_bps
+        """Whether it is more than those a little above the rate showed."""
+        return self.faster_bps > FASTER * self.rate_bps
