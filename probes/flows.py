@@ -42,7 +42,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
         ):
             ports = load.ports
             fault = _run(step, bench, load, watch, counts)
-        queue = watch.result(told(step.params["rate_bps"])) if counts else None
+        queue = watch.result(told(step.params["rate_bps"]), cut=fault is not None) if counts else None
         conditions = Conditions(load.near, load.far)
     except LinkqualError as error:
         fault = fault_of(error)

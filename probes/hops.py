@@ -49,15 +49,15 @@ class Watching:
             self.spans.append(Span(begins, begins + max(after_ns, FILLING_NS), until))
 
     def result(
-        self, load: str, *, added_ns: int | None = None, weak: str = "", lost_only: bool = False
+        self, load: str, *, added_ns: int | None = None, weak: str = "", lost_only: bool = False, cut: bool = False
     ) -> LoadedPath | None:
-        """What the load showed, once the watch is over. See `session.loaded_path.locate`."""
+        """What the load showed, once the watch is over. See `session.loaded_path.locate`. `cut`: a fault ended it, which loses probes as well."""
         if self.known is None:
             return None
         if self.problem:
             return LoadedPath(self.direction, load, because=f"the hops were not asked beside the load: {self.problem}")
         found = seen(self.known, self.asked, self.spans, self.ended_ns)
-        return locate(
+        place = locate(
             self.direction,
             load,
             found,
@@ -65,6 +65,11 @@ class Watching:
             added_ns=added_ns,
             weak=weak,
             lost_only=lost_only,
+        )
+        if not cut or place.by != "loss":
+            return place
+        return LoadedPath(
+            self.direction, load, found, because="the load was cut short, so probes that were lost tell nothing"
         )
 
 

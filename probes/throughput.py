@@ -92,7 +92,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
             time.monotonic_ns() - clock,
             throughput=_with_stream(first, stream) if first is not None else None,
             throughput_back=results[ways[1]] if len(ways) > 1 else None,
-            loaded_path=_queue(run, first) if first is not None else None,
+            loaded_path=_queue(run, first, fault) if first is not None else None,
             conditions=Conditions(near=near, far=stream.far),
             fault=fault,
         )
@@ -121,7 +121,7 @@ def _with_stream(result: ThroughputResult, stream: Beside) -> ThroughputResult:
     return replace(result, beside=stream.result(), added=stream.added(), idle_round_trip=stream.idle_round_trip())
 
 
-def _queue(run: _Run, result: ThroughputResult) -> LoadedPath | None:
+def _queue(run: _Run, result: ThroughputResult, fault: Fault | None) -> LoadedPath | None:
     """Where its queue begins. Packets of the stream beside it are stamped at both ends, so they tell its direction."""
     added = run.stream.added().get(run.step.direction)
     weak = f"{result.congestion_control} keeps its queue short" if result.congestion_control in HIDES_LOSS else ""
@@ -129,6 +129,7 @@ def _queue(run: _Run, result: ThroughputResult) -> LoadedPath | None:
         f"{words.streams(result.streams)} of TCP",
         added_ns=quantile(added.delay, 0.5) if added is not None else None,
         weak=weak,
+        cut=fault is not None,
     )
 
 

@@ -32,6 +32,19 @@ def test_both_ends_ask(end: str, request: pytest.FixtureRequest) -> None:
         assert "under load" in found.because
 
 
+def test_a_line_that_was_cut_is_no_policer() -> None:
+    known = hop_watch.Known(1, 2, tuple(hop_watch.LoadedHop(k, f"10.0.{k}.1", 4, (1000,) * 4) for k in (1, 2)))
+    asked = [hop_watch.Asked(k, at * 10**9) for at in range(10) for k in (1, 2)]
+    watch = hops.Watching(
+        Direction.FORWARD, known, asked=asked, ended_ns=20 * 10**9, spans=[hop_watch.Span(0, 0, 10**10)]
+    )
+    whole, cut = watch.result("a load"), watch.result("a load", cut=True)
+    assert whole is not None
+    assert cut is not None
+    assert (whole.by, cut.by, cut.before) == ("loss", "", None)
+    assert [hop.loaded_sent for hop in cut.hops] == [10, 10]
+
+
 @pytest.mark.loopback
 def test_without_a_trace_nothing_is_asked_and_a_taken_port_is_said(far_end: Any) -> None:
     with hops.watching(far_end.bench(), Direction.FORWARD, seconds=30) as watch:
