@@ -68,7 +68,10 @@ def known(measurements: Sequence[Measurement]) -> dict[Direction, Known]:
             traces = ((Direction.FORWARD, one.path.forward), (Direction.REVERSE, one.path.reverse))
             found |= {way: of_trace(trace) for way, trace in traces if any(hop.address for hop in trace.hops)}
         for path in (one.loaded_path, one.loaded_path_back):
-            if path is not None and path.direction in found and path.hops:
+            same = (
+                path is not None and path.direction in found and _ttls(path.hops) == _ttls(found[path.direction].hops)
+            )
+            if path is not None and same:
                 found[path.direction] = replace(found[path.direction], hops=_idle(path.hops))
     return found
 
@@ -112,6 +115,10 @@ def _more(hop: LoadedHop, quiet: Sequence[int | None], busy: Sequence[int | None
         loaded_sent=len(busy),
         loaded_ns=tuple(rtt for rtt in busy if rtt is not None),
     )
+
+
+def _ttls(hops: Sequence[LoadedHop]) -> list[int]:
+    return [hop.ttl for hop in hops]
 
 
 def _idle(hops: Sequence[LoadedHop]) -> tuple[LoadedHop, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,8 @@ def test_a_later_load_knows_what_earlier_ones_saw_of_the_idle_line() -> None:
     again = known([path, load])[Direction.FORWARD]
     assert [hop.idle_ns for hop in again.hops] == [(MS, MS), (2 * MS, 2 * MS)]
     assert all(not hop.loaded_sent and not hop.loaded_ns for hop in again.hops)
+    fewer = replace(load, loaded_path=LoadedPath(Direction.FORWARD, "trains", hops[:1]))
+    assert known([path, fewer])[Direction.FORWARD].ttls == (1, 2)
     assert known([load]) == {}
 
 
