@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from linkqual.model import Direction, LoadedHop, LoadedPath
@@ -56,54 +56,60 @@ def locate(
     ends were later by in this direction under the same load (median), None: not measured; `weak`: why this load shows little;
     `lost_only`: it is so far above the rate that a wider link may have a queue too, and only loss tells.
     """
+    blank = LoadedPath(direction, load, tuple(hops))
     if lost_only:
-        return _loss(LoadedPath(direction, load, tuple(hops)))
-    found = _queue(direction, load, hops, reached=reached, added_ns=added_ns, weak=weak)
-    return found if found.by else _loss(found)
+        return _loss(blank)
+    readings = _readings(hops)
+    why = _no_queue(readings, added_ns)
+    if why:
+        return _loss(replace(blank, because=why))
+    clean, before = _bounds(readings)
+    confidence, why = _confidence(readings, clean, before, reached=reached, added_ns=added_ns, weak=weak)
+    return replace(
+        blank,
+        after=clean.hop.ttl if clean is not None else 0,
+        before=before.hop.ttl,
+        by="queue",
+        confidence=confidence,
+        because=f"{_evidence(clean, before, readings[-1])}; {why}",
+    )
 
 
 # ---- the queue
 
 
-def _queue(
-    direction: Direction, load: str, hops: Sequence[LoadedHop], *, reached: bool, added_ns: int | None, weak: str
-) -> LoadedPath:
-    blank = LoadedPath(direction, load, tuple(hops))
-    readings = _readings(hops)
+def _no_queue(readings: Sequence[_Reading], added_ns: int | None) -> str:
+    """Why none is seen; "" where one is: the last hop that answers decides."""
     if not readings:
-        return _with(blank, because="no hop answered both on the idle line and under load")
+        return "no hop answered both on the idle line and under load"
     end = readings[-1]
-    whole_ns = end.most_ns
-    if len(end.hop.loaded_ns) < LEAST_LATE:
-        n = len(end.hop.loaded_ns)
-        return _with(
-            blank, because=f"{n} of {end.hop.loaded_sent} answers of {_name(end)} under load: no queue shows in so few"
-        )
+    n = len(end.hop.loaded_ns)
+    if n < LEAST_LATE:
+        return f"{n} of {end.hop.loaded_sent} answers of {_name(end)} under load: no queue shows in so few"
     if end.late_ns < LEAST_NS:
         late = [one for one in readings[:-1] if one.late_ns >= LEAST_NS and one.ordered >= ORDERED]
         said = f"under load {_name(end)} answers {_later(end.late_ns)}: no queue that persists to the end"
-        if late:
-            said += f"; {', '.join(_name(one) for one in late)} alone {'is' if len(late) == 1 else 'are'} late, slow at making ICMP errors"
-        return _with(blank, because=said)
+        verb = "is" if len(late) == 1 else "are"
+        alone = f"; {', '.join(_name(one) for one in late)} alone {verb} late, slow at making ICMP errors"
+        return said + alone if late else said
     if added_ns is not None and added_ns < LEAST_NS:
         said = f"{_name(end)} answers {_later(end.late_ns)}, yet packets stamped at both ends were {_later(added_ns)}"
-        return _with(blank, because=f"{said}: the answering is late and not the way there")
+        return f"{said}: the answering is late and not the way there"
     if end.ordered < ORDERED:
-        return _with(
-            blank,
-            because=f"the round trips to {_name(end)} vary as much on the idle line as under load: no queue shows",
-        )
-    after, before = 0, end
-    clean = None
+        return f"the round trips to {_name(end)} vary as much on the idle line as under load: no queue shows"
+    return ""
+
+
+def _bounds(readings: Sequence[_Reading]) -> tuple[_Reading | None, _Reading]:
+    """The last hop that is not late (None: not even the first is that), and the first late one behind it, from the end backwards."""
+    before, whole_ns = readings[-1], readings[-1].most_ns
     for one in reversed(readings[:-1]):
-        match _state(one, whole_ns):
-            case _Seen.LATE:
-                before = one
-            case _Seen.CLEAN:
-                clean, after = one, one.hop.ttl
-                break
-    confidence, why = _confidence(readings, clean, before, reached=reached, added_ns=added_ns, weak=weak)
-    return _with(blank, after, before.hop.ttl, "queue", confidence, f"{_evidence(clean, before, end)}; {why}")
+        state = _state(one, whole_ns)
+        if state is _Seen.CLEAN:
+            return one, before
+        if state is _Seen.LATE:
+            before = one
+    return None, before
 
 
 def _readings(hops: Sequence[LoadedHop]) -> list[_Reading]:
@@ -193,13 +199,13 @@ def _loss(found: LoadedPath) -> LoadedPath:
     lost = [(hop.loaded_sent - len(hop.loaded_ns), hop.loaded_sent) for hop in usable]
     gains = [_gain(lost[at:]) for at in range(len(usable))]
     if not gains or max(gains) <= LEAST_GAIN:
-        return _with(found, because=_also(found, "no loss begins at one hop and persists"))
+        return replace(found, because=_also(found, "no loss begins at one hop and persists"))
     at = gains.index(max(gains))
     behind = sum(gone for gone, _ in lost[at:]) / sum(sent for _, sent in lost[at:])
     ahead = sum(sent for _, sent in lost[:at])
     before_it = sum(gone for gone, _ in lost[:at]) / ahead if ahead else 0.0
     if behind - before_it < LOSS_RISE or lost[-1][0] / lost[-1][1] < LOSS_RISE / 2:
-        return _with(found, because=_also(found, "what probes were lost does not persist to the end"))
+        return replace(found, because=_also(found, "what probes were lost does not persist to the end"))
     few = min(sent for _, sent in lost) < LOSS_PROBES
     said = (
         f"{'no queue, but ' if found.because else ''}{format_ratio(behind)} of the probes to hop {usable[at].ttl} and behind it were lost, and "
@@ -208,13 +214,13 @@ def _loss(found: LoadedPath) -> LoadedPath:
     if limited:
         said += f"; {len(limited)} hops lost answers on the idle line too and tell nothing"
     confidence = "low" if few or max(gains) < 2 * LEAST_GAIN else "medium"
-    return _with(
+    return replace(
         found,
-        usable[at - 1].ttl if at else 0,
-        usable[at].ttl,
-        "loss",
-        confidence,
-        f"{said}; {'few probes' if few else 'loss is counted from few probes and never surer than that'}",
+        after=usable[at - 1].ttl if at else 0,
+        before=usable[at].ttl,
+        by="loss",
+        confidence=confidence,
+        because=f"{said}; {'few probes' if few else 'loss is counted from few probes and never surer than that'}",
     )
 
 
@@ -233,17 +239,6 @@ def _ratio(sent: int, came: Sequence[int]) -> float:
 
 
 # ---- words
-
-
-def _with(
-    path: LoadedPath,
-    after: int | None = None,
-    before: int | None = None,
-    by: str = "",
-    confidence: str = "",
-    because: str = "",
-) -> LoadedPath:
-    return LoadedPath(path.direction, path.load, path.hops, after, before, by, confidence, because)
 
 
 def _also(path: LoadedPath, said: str) -> str:
