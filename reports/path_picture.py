@@ -109,6 +109,10 @@ class _Band:
     def x(self, column: int) -> float:
         return _MARGIN + (column - self.first) * self.span
 
+    def room(self, column: int) -> float:
+        """For the words of a stop: half a link on either side, less at the edges of the picture."""
+        return min(self.span - 8, 2 * _MARGIN - 4) if column in (self.first, self.last) else self.span - 8
+
     def holds(self, link: Link) -> bool:
         left, right = link.columns
         return max(left, self.first) < min(right, self.last)
@@ -177,7 +181,7 @@ class _Words:
     """The words of one lane in one band, folded to the room they have; how many lines they take on either side."""
 
     def __init__(self, lane: Lane, band: _Band) -> None:
-        self.stops = [(stop, _stop_lines(stop, band.span - 8)) for stop in lane.stops if _within(stop, band)]
+        self.stops = [(stop, _stop_lines(stop, band.room(stop.column))) for stop in lane.stops if _within(stop, band)]
         self.links = [
             (link, [line for words in spoken(lane, link) for line in _room(words, band, link)])
             for link in lane.links

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 from functools import cache
@@ -393,3 +394,24 @@ def test_a_page_about_the_path_begins_with_it() -> None:
     assert page.index('href="#path"') < page.index('href="#findings"')
     assert page.count('<section id="path">') == other.count('<section id="path">') == 1
     assert other.index('<section id="path">') > other.index('<section id="findings">')
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_paths_of_every_length_with_long_names_stay_readable(width: int) -> None:
+    rng = random.Random(7)
+    link = replace(
+        SAMPLES["clean"]().plan.link, near="Rechenzentrum Frankfurt am Main 4, Kaefig 12", far="上海–中卫 2 号机房"
+    )
+    for count in (0, 1, 2, 5, 6, 9, 16, 30):
+        silent = tuple(k for k in range(1, count + 1) if rng.random() < 0.3)
+        rates = [None if rng.random() < 0.4 else rng.choice((20, 99.95, 360)) for _ in range(count)]
+        links = tuple(seen(k, rate) for k, rate in enumerate(rates, start=1))
+        near = tuple(k for k in range(1, count + 2) if rng.random() < 0.3)
+        found = narrow(links=count + 1, seen=links, narrow=(*near, count + 1), named=count + 1)
+        whole = routers(count, v6=rng.random() < 0.5, silent=silent)
+        drawn = draw(shown(of(taken("path", path=whole), taken("narrow", narrow=found), link=link)), width)
+        assert not covered(drawn.texts), count
+        for text in drawn.texts:
+            half = cell_len(text.words) * CELL / 2
+            assert text.x - half >= 0, text
+            assert text.x + half <= width, text
