@@ -53,8 +53,8 @@ def sentences(q: Qualification) -> Lines:
 
 def _loaded(q: Qualification) -> Iterator[tuple[str, str]]:
     for way in (Direction.FORWARD, Direction.REVERSE):
-        if (found := loaded_path.best(q.measurements, way)) is not None:
-            yield "under load", loaded_path.sentence(found)
+        if said := loaded_path.told(q.measurements, way)[0]:
+            yield "under load", said
 
 
 def _sizes(q: Qualification) -> Iterator[tuple[str, str]]:

@@ -14,11 +14,19 @@ _SURE = ("", "low", "medium", "high")
 def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
     """A sentence for each direction in which hops were asked beside a load: of the load that shows most."""
     for way in (Direction.FORWARD, Direction.REVERSE):
-        found = best(measurements, way)
-        if found is not None:
-            narrow = next((one.narrow for one in measurements if one.narrow and one.narrow.direction is way), None)
-            said, weight = _agreement(found, narrow)
-            yield Note("narrow", f"{sentence(found)}{said}", weight)
+        said, weight = told(measurements, way)
+        if said:
+            yield Note("narrow", said, weight)
+
+
+def told(measurements: Sequence[Measurement], direction: Direction) -> tuple[str, str]:
+    """What the surest load of a direction shows and whether trains that expire hop by hop agree, and its weight; "" without one."""
+    found = best(measurements, direction)
+    if found is None:
+        return "", "info"
+    narrow = next((one.narrow for one in measurements if one.narrow and one.narrow.direction is direction), None)
+    agreed, weight = _agreement(found, narrow)
+    return f"{sentence(found)}{agreed}", weight
 
 
 def best(measurements: Sequence[Measurement], direction: Direction) -> LoadedPath | None:
