@@ -124,7 +124,7 @@ def view(q: Qualification) -> View | None:
         _lane(FORWARD, forward, path.forward if path else None, taken, alone[0]),
         _lane(REVERSE, reverse, path.reverse if path else None, taken, alone[1]),
         last,
-        _meets(path, anchors, there_at),
+        _meets(path, anchors, there_at, len(back)),
     )
 
 
@@ -216,11 +216,14 @@ def _columns(there: int, back: int, anchors: Sequence[tuple[int, int]]) -> tuple
     return at[0], at[1], column
 
 
-def _meets(path: PathResult | None, anchors: Sequence[tuple[int, int]], columns: Sequence[int]) -> dict[int, bool]:
+def _meets(
+    path: PathResult | None, anchors: Sequence[tuple[int, int]], columns: Sequence[int], stops_back: int
+) -> dict[int, bool]:
     if path is None or not anchors:
         return {}
     routers, whole = routers_of(path.forward, path.reverse), path.symmetry == SYMMETRIC
-    return {columns[i]: whole or same_router(routers, i - 1, j - 1) for i, j in anchors}
+    untraced = stops_back - 2 - len(routers.back)  # stand before the near end, and the comparison knows none of them
+    return {columns[i]: whole or same_router(routers, i - 1, j - 1 - untraced) for i, j in anchors}
 
 
 def _alone(path: PathResult | None) -> tuple[frozenset[int], frozenset[int]]:

@@ -330,6 +330,14 @@ def test_a_run_about_the_path_is_drawn_and_any_other_says_it_in_a_line() -> None
     assert terminal.render(narrowed(), 100, unicode=False).isascii()
 
 
+def test_a_return_traced_in_part_meets_forward_at_the_same_routers_whatever_counted_the_rest() -> None:
+    whole = routers(4, v6=False)
+    back = replace(whole.reverse, hops=whole.reverse.hops[:2])
+    half = replace(whole, reverse=back, symmetry="undetermined", pairs=((1, None), (2, None), (3, 2), (4, 1)))
+    q = of(taken("path", path=half), taken("narrow", narrow=narrow(direction=REVERSE)))
+    assert shown(q).meets == shown(of(taken("path", path=half))).meets == {3: False, 4: True}
+
+
 def test_sentences_tell_sizes_and_members_too() -> None:
     said = dict(path_words.sentences(narrowed()))
     assert said["MTU"].startswith("→ 1,400 B (longer ones vanish without a word, hop 1 – hop 2); ← 1,492 B")
@@ -415,3 +423,12 @@ def test_paths_of_every_length_with_long_names_stay_readable(width: int) -> None
             half = cell_len(text.words) * CELL / 2
             assert text.x - half >= 0, text
             assert text.x + half <= width, text
+
+
+def test_what_others_leave_of_the_narrowest_link_is_said_beside_it() -> None:
+    busy = shown(of(taken("narrow", narrow=narrow(free_bps=(60 * MBIT, 58 * MBIT, 62 * MBIT)))))
+    (mark,) = busy.forward.links[2].marks
+    assert mark.short == "narrowest, shaper, 60 Mbit/s free"
+    assert "60 Mbit/s free beside what others send" in mark.said
+    idle = shown(of(taken("narrow", narrow=narrow(free_bps=(99.9 * MBIT, 99 * MBIT, 100 * MBIT)))))
+    assert idle.forward.links[2].marks[0].short == "narrowest, shaper"
