@@ -104,10 +104,15 @@ def _of_load(taken: Sequence[Measurement], way: Direction) -> Iterator[tuple[int
         return
     what = _BEGINS.get(one.by, _BEGINS["queue"])
     until = one.before if one.before is not None else one.after + 1
-    place = "here" if until == one.after + 1 else f"on one of links {one.after + 1} to {until}"
-    said = f"{what} begins {place} ({one.load}; {one.confidence} confidence)"
+    place = _place(one.after + 1, until)
+    said = f"{what} begins {place or 'here'} ({one.load}; {one.confidence} confidence)"
     for number in range(one.after + 1, until + 1):
-        yield number, Mark(QUEUE, what, said)
+        yield number, Mark(QUEUE, f"{what}{place and f', {place}'}", said)
+
+
+def _place(first: int, last: int) -> str:
+    """ "on one of links 3 to 4"; "" where it is one link."""
+    return f"on one of links {first} to {last}" if last > first else ""
 
 
 def _of_mtu(taken: Sequence[Measurement], way: Direction, links: int) -> Iterator[tuple[int, Mark]]:
@@ -116,10 +121,10 @@ def _of_mtu(taken: Sequence[Measurement], way: Direction, links: int) -> Iterato
         first, last = _until(one, links)
         if first and one.passes is not None:
             how = "a router says so" if one.kind == "told" else "longer ones vanish"
-            place = "here" if first == last else f"on one of links {first} to {last}"
-            said = f"packets of more than {one.passes} bytes end {place}: {how}"
+            place = _place(first, last)
+            said = f"packets of more than {one.passes} bytes end {place or 'here'}: {how}"
             for number in range(first, last + 1):
-                yield number, Mark(MTU, f"MTU {one.passes}: {how}", said)
+                yield number, Mark(MTU, f"MTU {one.passes}: {how}{place and f', {place}'}", said)
 
 
 def _until(way: MtuWay, links: int) -> tuple[int, int]:

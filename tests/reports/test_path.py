@@ -244,7 +244,7 @@ def test_names_and_labels_cannot_become_markup() -> None:
 def test_who_cannot_see_the_picture_is_told_it() -> None:
     told = path_picture.alternative(view("narrowed"))
     assert "forward: fra1-gw, 192.0.2.1, 192.0.2.5, silent, 192.0.2.17, zrh4-gw" in told
-    assert "link 3 narrowest, shaper, queue under load (100 Mbit/s)" in told
+    assert "link 3 narrowest, shaper, queue under load, on one of links 3 to 4 (100 Mbit/s)" in told
 
 
 def test_the_legend_names_the_signs_in_use_and_no_other() -> None:
