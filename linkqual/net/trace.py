@@ -41,6 +41,7 @@ from linkqual.wire.icmp import recorded
 DEFAULT_PORT = 33434  # where traceroute has always begun
 
 _SLICE_NS = 50_000_000  # how long an interruption may go unnoticed
+_CLOSING_NS = 5_000_000  # how long the end of a target, which others wait for, may
 _PROBE_GAP_NS = 4_000_000
 _WHOLE_WAY = 64  # TTL
 _IP_RECVOPTS = 6
@@ -187,7 +188,7 @@ class Target:
             self._socket.close()
             return
         self.port = self._socket.getsockname()[1]
-        self._socket.settimeout(_SLICE_NS / 1e9)
+        self._socket.settimeout(_CLOSING_NS / 1e9)
         if family == socket.AF_INET:
             self._socket.setsockopt(socket.IPPROTO_IP, _IP_RECVOPTS, 1)
         self._thread = threading.Thread(target=self._serve, name="trace target", daemon=True)
