@@ -230,14 +230,15 @@ def _member(key: str, result: MembersResult, group: Group, way: Way) -> Fault:
             (counted, ("traces", "the flows meet the same routers, or were not traced")),
             settle=again,
         )
-    after, before, theirs, others = parts
-    seen = f"at hop {after + 1} they meet {', '.join(sorted(theirs))}, the others {', '.join(sorted(others))}"
+    seen = (
+        f"at hop {parts.hop} they meet {', '.join(sorted(parts.theirs))}, the others {', '.join(sorted(parts.others))}"
+    )
     return Fault(
         MEMBERS[group.kind],
         what,
         (counted, ("traces", seen)),
-        after,
-        before or way.last,
+        parts.after,
+        parts.before or way.last,
         "medium",
         receiver_side=True,
         settle=again,

@@ -148,8 +148,8 @@ def _routed(traces: Sequence[MemberTrace], group: Group) -> str:
     """The first hop that shows one router to the flows of the group and another to all other ones."""
     parts = routes.apart(traces, group.ports, group.unclear)
     if parts is not None:
-        theirs, others = (", ".join(sorted(some)) for some in parts[2:])
-        return f"they leave the path of the others by hop {parts[0] + 1}: {theirs} instead of {others}"
+        theirs, others = (", ".join(sorted(some)) for some in (parts.theirs, parts.others))
+        return f"they leave the path of the others by hop {parts.hop}: {theirs} instead of {others}"
     if {trace.near_port for trace in traces} & set(group.ports):
         return "their traces show the same routers as those of the others: members between two routers that no trace tells apart"
     return ""

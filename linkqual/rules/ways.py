@@ -103,6 +103,9 @@ def _mentioned(measurements: Sequence[Measurement], direction: Direction) -> Ite
             if loaded is not None and loaded.direction is direction:
                 yield from (hop.ttl for hop in loaded.hops)
                 yield loaded.before or 0
+        if one.members is not None and one.members.direction is direction:
+            for trace in one.members.traces:
+                yield from (number for number, address in enumerate(trace.hops, 1) if address is not None)
 
 
 def _without_trace(measurements: Sequence[Measurement], direction: Direction) -> Iterable[tuple[int, str]]:

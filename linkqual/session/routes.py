@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import NamedTuple
 
 from linkqual.model import MemberTrace
 
@@ -124,21 +125,27 @@ def _fits(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=False))
 
 
-def apart(
-    traces: Sequence[MemberTrace], ports: Sequence[int], unclear: Sequence[int] = ()
-) -> tuple[int, int | None, set[str], set[str]] | None:
-    """Where the flows of `ports` leave the way of all others: (last hop they share, next hop they share again or None, their routers, the others').
+class Apart(NamedTuple):
+    """Where some flows meet other routers than all others. Hop 0 is the sending host."""
 
-    Hop 0 is the sending host. None where they were not traced, or share all routers that answer.
-    """
+    after: int  # last hop they share
+    hop: int  # first one at which both answer, and differ
+    before: int | None  # next hop they share again, if any
+    theirs: frozenset[str]  # routers at `hop`
+    others: frozenset[str]
+
+
+def apart(traces: Sequence[MemberTrace], ports: Sequence[int], unclear: Sequence[int] = ()) -> Apart | None:
+    """Where the flows of `ports` leave the way of all others; None where they were not traced, or share all routers that answer."""
     inside = [trace for trace in traces if trace.near_port in ports]
     outside = [trace for trace in traces if trace.near_port not in (*ports, *unclear)]
     if not inside or not outside:
         return None
     met = [(_met(inside, at), _met(outside, at)) for at in range(_longest(traces))]
-    for at, (theirs, others) in enumerate(met):
+    for hop, (theirs, others) in enumerate(met, 1):
         if theirs and others and not theirs & others:
-            shared = [hop for hop, (mine, rest) in enumerate(met, 1) if mine & rest]
-            after = max((hop for hop in shared if hop <= at), default=0)
-            return after, min((hop for hop in shared if hop > at + 1), default=None), theirs, others
+            shared = [number for number, (mine, rest) in enumerate(met, 1) if mine & rest]
+            after = max((number for number in shared if number < hop), default=0)
+            before = min((number for number in shared if number > hop), default=None)
+            return Apart(after, hop, before, frozenset(theirs), frozenset(others))
     return None

@@ -89,10 +89,10 @@ def test_a_route_that_moved_proves_no_ways() -> None:
 @pytest.mark.parametrize(
     ("inside", "outside", "expected"),
     [
-        (("a", "b", "c"), ("a", "d", "c"), (1, 3, {"b"}, {"d"})),
-        (("a", "b", "e", "c"), ("a", "d", "f", "c"), (1, 4, {"b"}, {"d"})),
-        (("a", None, "e"), ("a", None, "f"), (1, None, {"e"}, {"f"})),
-        (("b", "c"), ("d", "c"), (0, 2, {"b"}, {"d"})),
+        (("a", "b", "c"), ("a", "d", "c"), (1, 2, 3, {"b"}, {"d"})),
+        (("a", "b", "e", "c"), ("a", "d", "f", "c"), (1, 2, 4, {"b"}, {"d"})),
+        (("a", None, "e"), ("a", None, "f"), (1, 3, None, {"e"}, {"f"})),
+        (("b", "c"), ("d", "c"), (0, 1, 2, {"b"}, {"d"})),
         (("a", None, "c"), ("a", "d", "c"), None),
     ],
 )

@@ -320,6 +320,15 @@ def test_a_lossy_member_lies_where_its_flows_leave_the_others() -> None:
     assert anywhere.confidence == "low"
 
 
+def test_a_lossy_member_without_a_trace_of_the_line_and_behind_a_silent_hop() -> None:
+    hops_of = ((1, "10.0.7.2"), (9, "10.0.2.2"))
+    row = only(members(*(MemberTrace(port, ("10.0.0.2", None, router, "10.0.3.2")) for port, router in hops_of)))
+    assert (row.after, row.before, row.where) == (1, 4, "between hop 1 and hop 4")
+    assert "at hop 3 they meet 10.0.7.2, the others 10.0.2.2" in row.evidence[1][1]
+    last = only(members(*(MemberTrace(port, ("10.0.0.2", router)) for port, router in hops_of)))
+    assert last.where == "between hop 1 and the far end"
+
+
 def test_links_that_one_direction_alone_takes() -> None:
     apart = Compared("link beside", 4, 4, forward_only=(3,), reverse_only=(3,))
     there, back = rows(replace(TRACED, path=replace(PATH, compared=apart, because="addresses differ")))
