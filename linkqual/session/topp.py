@@ -45,7 +45,7 @@ _POINTS = 4
 _FEWEST = 60  # distances that say anything
 _WITHIN = 0.25  # of the shortest distance: a packet of 400 bytes between makes it longer
 _CLEAN = 0.125  # their deviation: evenly spread ones have 0.144
-_OFTEN = 0.3  # of all distances
+_OFTEN = 0.2  # of all distances
 _EMPTY = 0.3
 _EXACT = 0.002  # of the capacity: what the choice of the shortest may be wrong by
 _CONFIDENCE = 0.975
@@ -164,21 +164,35 @@ def spacing(numbers: Ints, arrived: Ints, each: int, steady_ns: int) -> Spacing 
     gaps, step = np.diff(arrived).astype(np.float64), np.diff(numbers)
     if len(gaps) < _FEWEST:
         return None
-    middle = _densest(gaps)
-    for _ in range(20):
-        near = gaps[np.abs(gaps - middle) <= _WITHIN * middle]
-        if not len(near) or middle <= 0:  # stamps of several packets at once
-            return None
-        before, middle = middle, float(near.mean())
-        if abs(middle - before) <= 1e-6 * middle:
-            break
-    if len(near) < max(_FEWEST, _OFTEN * len(gaps)) or near.std() > _CLEAN * middle:
+    found = _shortest(gaps)
+    if found is None:
         return None
+    middle, near = found
     over = gaps[step == 2]
     empty = float((np.abs(over / middle - 2) < _WITHIN).mean()) if len(over) else 0.0
     bits = each * 8 * NS_PER_S
     error = _EXACT + 1.96 * float(near.std()) / middle / float(np.sqrt(len(near)))
     return Spacing(bits / middle, error, bits * len(gaps) / float(arrived[-1] - arrived[0]), empty)
+
+
+def _shortest(gaps: Floats) -> tuple[float, Floats] | None:
+    """The shortest distance that comes often, and those that are it; None where it is not clear-cut."""
+    found, below = None, gaps
+    while len(below) >= max(_FEWEST, _OFTEN * len(gaps)):
+        middle = _densest(below)
+        for _ in range(20):
+            near = gaps[np.abs(gaps - middle) <= _WITHIN * middle]
+            if not len(near) or middle <= 0:  # stamps of several packets at once
+                return found
+            before, middle = middle, float(near.mean())
+            if abs(middle - before) <= 1e-6 * middle:
+                break
+        if len(near) < max(_FEWEST, _OFTEN * len(gaps)) or near.std() > _CLEAN * middle:
+            return found
+        if found is not None and middle > (1 - _WITHIN) * found[0]:  # the same once more
+            return found
+        found, below = (middle, near), gaps[gaps < (1 - _WITHIN) * middle]
+    return found
 
 
 def _densest(values: Floats) -> float:
