@@ -186,6 +186,103 @@ def test_an_interrupted_search_says_what_it_knows(chains: Any) -> None:
     assert found.because == "it was ended before a limit was seen for certain"
 
 
+def test_no_search_takes_longer_than_it_may(chains: Any) -> None:
+    for seed in (2, 16, 28, 89, 127):  # deep buckets, near ties, seven links
+        chain = chains.MemoryChain(chains.random_rates(seed), seed, delay_ns=12_500_000)
+        chains.measure(chain, BOUNDS)
+        assert chain.now < 5.5e9, seed
+
+
+def test_what_the_time_did_not_allow_lowers_the_confidence(chains: Any) -> None:
+    rates = chains.random_rates(2)
+    found, search = chains.measure(chains.MemoryChain(rates, 2), BOUNDS, 2_200_000_000)
+    assert search.ended in ("time", "done")
+    assert found.confidence == "low"
+
+
+def test_a_deep_bucket_behind_a_short_queue_is_found_by_the_ladder(chains: Any) -> None:
+    """What the last link drops has taken tokens of the second, whose bucket so seems a third as deep: prefixes sent one by one find it full."""
+    rates = (shaper(336, 15_000, 85), shaper(24, 750_000, 62), shaper(376, 15_000, 82), shaper(29, 13_000, 28))
+    found, search = chains.measure(chains.MemoryChain(rates, 126), BOUNDS)
+    assert found.named == 2
+    assert set(search.prefixes.ladder) == {1, 2, 3}
+    assert search.prefixes.ladder[1].times > 1.5
+
+
+def test_the_hosts_own_queue_is_link_1_without_more_trains() -> None:
+    """A sender held up by its own queue leaves no faster than packets come out at the other end, and all of them waited."""
+    search = climbed(3)
+    takes = 1518 * 8 * 1000 / 40  # ns of a packet at 40 Mbit/s
+    while (ask := search.next()) is not None and ask.train.expire_at != 2:
+        count = ask.train.packets  # of the search
+        assert ask.train.name == "search"
+        number = np.arange(count)
+        search.took(count, number, number * 1000, (number * takes).astype(np.int64) + 1_000_000)
+    assert ask is not None
+    count = round(ask.train.packets * 0.6)  # its time ends it
+    number = np.arange(count)
+    left = np.maximum(0, (number - 130) * takes).astype(np.int64)  # so many wait in the queue
+    search.took(count, number, left, (number * takes).astype(np.int64) + 1_000_000)
+    assert search.prefixes.own
+    assert search.next() is None
+    found = result(Direction.FORWARD, search, counts="l2")
+    assert (found.named, found.kind, found.confidence) == (1, "shaper", "high")
+    assert found.rate_bps[0] == pytest.approx(40 * MBIT, rel=0.001)
+    assert "its own queue" in found.because
+    assert [one.number for one in found.seen] == [1]
+
+
+@pytest.mark.parametrize("share", [0.8, 1.05])
+def test_a_starved_sender_gives_no_link_and_no_wrong_number(chains: Any, share: float) -> None:
+    for seed in range(1, 9):
+        rates = chains.random_rates(seed)
+        least = min(rate.bps for rate in rates)
+        found, _ = chains.measure(chains.MemoryChain(rates, seed, fastest_bps=share * least), BOUNDS)
+        if found.kind == "none":
+            assert found.at_least_bps <= least
+        elif found.confidence != "low":
+            assert chains.right(rates, found)
+            assert found.rate_bps[0] == pytest.approx(least, rel=0.05)
+
+
+def test_a_policer_behind_a_wider_shaper_is_one(chains: Any) -> None:
+    policer = Rate(21 * MBIT, True, 73_000, 0, "l2")
+    found, _ = chains.measure(chains.MemoryChain((shaper(179), shaper(31), shaper(193), policer)), BOUNDS)
+    assert (found.named, found.kind) == (4, "policer")
+    assert found.rate_bps[0] == pytest.approx(21 * MBIT, rel=0.002)
+
+
+# ---- ladders
+
+
+def test_a_ladder_goes_all_the_way_then_expires_one_router_earlier_each_rung() -> None:
+    phase = Phase("long", 100 * MBIT, packets=1000, expire_at=3, lead=400, rung=200, marker_in=2)
+    ttls = prefix_train.ttls(phase, 0, 1000)
+    assert not ttls[:400].any()
+    for rung, router in enumerate((3, 2, 1)):
+        part = ttls[400 + 200 * rung : 600 + 200 * rung]
+        assert set(part.tolist()) == {0, router}
+        assert (part > 0).mean() == pytest.approx(0.5, abs=0.12)
+    parts = [prefix_train.ttls(phase, first, 50) for first in range(0, 1000, 50)]
+    assert (np.concatenate(parts) == ttls).all()
+
+
+def test_rungs_are_counted_from_what_a_full_queue_let_through() -> None:
+    phase = Phase("long", 90 * MBIT, packets=3000, expire_at=2, lead=1000, rung=1000, marker_in=2)
+    chance = np.random.default_rng(7)
+    goes = ~prefix_train.expiring(phase, 0, 3000)
+    sent = np.arange(3000) * 1500 * 8 * 1000 // 90  # ns
+    kept = goes & (chance.random(3000) < 50 / 91)  # 50 of the 91 Mbit/s that were offered
+    kept[2000:] = goes[2000:]  # behind the last router nothing is slow
+    number = np.flatnonzero(kept)
+    two, one = prefix_train.rungs(phase, 1518, number, sent[kept], sent[kept] + 20_000_000, 50e6)
+    assert (two.router, one.router) == (2, 1)
+    assert two.times == pytest.approx(1, abs=3 * two.error)
+    assert one.times == pytest.approx(91 / 50, abs=0.1)
+    slow = (sent[kept] * 1.7).astype(np.int64)  # a sender that paused says nothing
+    assert prefix_train.rungs(phase, 1518, number, slow, slow + 20_000_000, 50e6) == []
+
+
 # ---- one train
 
 
