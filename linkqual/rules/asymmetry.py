@@ -114,14 +114,18 @@ def finding(objective: Objective, link: Link, measurements: Sequence[Measurement
     key, weaker = taken[compared.weaker].step.key, compared.weaker
     unequal = rates[FORWARD] != rates[REVERSE]
     said = f"{compared.said}: {compared.weaker_words}" + (", each against its contracted rate" if unequal else "")
-    made = Estimate(
-        compared.factor,
-        compared.low,
-        compared.high,
-        objective.confidence,
-        compared.n,
-        "times",
-        "medians of the seconds, each by its order statistics",
+    made = (
+        None
+        if compared.nothing
+        else Estimate(
+            _known(compared.factor),
+            _known(compared.low),
+            _known(compared.high),
+            objective.confidence,
+            compared.n,
+            "times",
+            "medians of the seconds, each by its order statistics",
+        )
     )
     if objective.limit is None:
         return Finding(
@@ -130,8 +134,9 @@ def finding(objective: Objective, link: Link, measurements: Sequence[Measurement
     asked = f"a factor of at most {objective.limit:g} is asked"
     if compared.high is not None and compared.high <= objective.limit:
         return Finding(objective, Outcome.PASS, f"{compared.said}: symmetric; {asked}", made, "", Rule.EXACT, key)
-    if (strict.low or 0) <= objective.limit and compared.factor < math.inf:
-        said = f"{said}; {asked}, and the limit lies within what so few seconds show"
+    if (strict.low or 0) <= objective.limit:
+        why = "nothing has no ratio" if compared.nothing else "the limit lies within what so few seconds show"
+        said = f"{said}; {asked}, and {why}"
         return Finding(
             objective, Outcome.INCONCLUSIVE, said, made, "measure more seconds of both directions", Rule.EXACT, key
         )
@@ -143,3 +148,8 @@ def finding(objective: Objective, link: Link, measurements: Sequence[Measurement
     said = f"{said}; {asked}. What limits it may be the egress of {site}: suspected, not proven"
     more = f"run the same test between two hosts inside {site}: if they are no faster, the site is the limit and not the line"
     return Finding(objective, Outcome.FAIL, said, made, more, Rule.EXACT, key)
+
+
+def _known(factor: float | None) -> float | None:
+    """Of nothing there is no multiple."""
+    return None if factor is None or math.isinf(factor) else factor

@@ -16,7 +16,10 @@ FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`factor` by which the stronger direction is above the weaker one, with its interval; each against its contracted rate, where given."""
+    """`factor` by which the stronger direction is above the weaker one, with its interval; each against its contracted rate, where given.
+
+    Infinite where nothing came through the weaker one, and without an interval where nothing came through either (`nothing`).
+    """
 
     middle: dict[Direction, float]
     weaker: Direction
@@ -28,6 +31,11 @@ class Pair:
     def of(self, way: Direction) -> float:
         """Its median second, bit/s."""
         return self.middle[way]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether neither direction brought anything."""
+        return not any(self.middle.values())
 
     @property
     def share(self) -> tuple[float, float | None, float | None]:
@@ -44,6 +52,8 @@ class Pair:
     @property
     def weaker_words(self) -> str:
         """Which one, and by how much."""
+        if not self.of(self.weaker):
+            return f"nothing came through {'either way' if self.nothing else self.weaker}"
         return f"{self.weaker} is the weaker direction by a factor of {self.factor:.1f}"
 
 
@@ -59,7 +69,9 @@ def of(results: Mapping[Direction, ThroughputResult], confidence: float, contrac
     spans = {way: throughput.seconds_interval(result.receiver_bps, 0.5, confidence) for way, result in results.items()}
 
     def factor(above: float | None, below: float | None) -> float | None:
-        return above / contract[stronger] / (below / contract[weaker]) if above is not None and below else None
+        if above is None or below is None or not (above or below):
+            return None
+        return above / contract[stronger] / (below / contract[weaker]) if below else math.inf
 
     return Pair(
         middle,

@@ -25,20 +25,18 @@ def alone(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
         return
     pair = goodput_pair.of(results, CONFIDENCE, goodput_pair.contracted(link))
     q, low, high = pair.share
-    word = rate_word(q, low, high)
+    word = UNDETERMINED if pair.nothing else rate_word(q, low, high)
     limited = hosts.limiting(taken[pair.weaker]) if word in (ASYMMETRIC, MINOR) else ""
-    said, settle = f"{pair.said}: {pair.weaker_words}, {_share_words(q, low, high)}", ""
+    said, settle = f"{pair.said}: {pair.weaker_words}{f', {_share_words(q, low, high)}' if q else ''}", ""
     if word == SYMMETRIC:
         said = f"{pair.said}: both directions are alike, {_share_words(q, low, high)}"
-    elif not pair.of(pair.weaker):
-        said, word = f"{pair.said}: nothing came through {pair.weaker}", ASYMMETRIC
     elif limited:
         said, word, settle = (
             f"{said}; but {limited}: the host may be the limit and not the line",
             UNDETERMINED,
             seconds.FASTER,
         )
-    elif word == UNDETERMINED:
+    elif word == UNDETERMINED and not pair.nothing:
         settle = "measure more seconds of both directions"
     rates = {way: pair.of(way) for way in WAYS}
     yield Beside(
@@ -49,7 +47,7 @@ def alone(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
         rates[FORWARD],
         rates[REVERSE],
         pair.n,
-        (q, low, high),
+        None if pair.nothing else (q, low, high),
         settle,
         taken[pair.weaker].step.key,
     )
@@ -58,7 +56,7 @@ def alone(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
 def rate_word(q: float, low: float | None, high: float | None) -> str:
     """Of the weaker rate over the stronger one: from 95 % on alike, below 90 % not; what the interval leaves open is open."""
     if low is None or high is None:
-        return UNDETERMINED if q < ALIKE else SYMMETRIC
+        return UNDETERMINED
     if low >= ALIKE:
         return SYMMETRIC
     if high < LESS:

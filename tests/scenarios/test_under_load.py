@@ -208,8 +208,19 @@ def test_a4_few_seconds_or_a_busy_host_decide_nothing() -> None:
     assert "the host may be the limit" in busy.because
     alone = rules.judge(plan_of("training", CLOUDS), [goodput(FORWARD, steady(1e9, 65))])
     assert one(alone, "rate_symmetry/round-trip/factor").outcome is Outcome.NO_DATA
+
+
+def test_a4_a_direction_that_brings_nothing_fails_by_its_seconds_and_two_of_them_have_no_ratio() -> None:
     dead = one(both_ways(1e9, 0.0, CLOUDS), "rate_symmetry/round-trip/factor")
     assert dead.outcome is Outcome.FAIL
+    assert "nothing came through reverse" in dead.because
+    assert dead.estimate is not None
+    assert dead.estimate.value is None  # a document holds no infinity
+    few = one(both_ways(1e9, 0.0, CLOUDS, seconds=2), "rate_symmetry/round-trip/factor")
+    assert few.outcome is Outcome.INCONCLUSIVE
+    both = one(both_ways(0.0, 0.0, CLOUDS), "rate_symmetry/round-trip/factor")
+    assert both.outcome is Outcome.INCONCLUSIVE
+    assert "nothing came through either way" in both.because
 
 
 # ---- which load is judged, what is shown beside
