@@ -273,10 +273,11 @@ class Narrow:
                 self.ended = "no-way"
                 return
         train = read(Sent(phase.name, packets, each, host_lost), numbers, departed, arrived, self.base)
-        if along is not None and train.rate_bps and not train.void:
-            self.prefixes.ladder = {rung.router: rung for rung in prefix_train.rungs(*along, train.rate_bps)}
         if phase.name not in {"pace", "ladder"}:
             self.trains.took(train, self.base)
+        limited = train.rate_bps and not train.void
+        if along is not None and limited and (self.way.reaches(train.rate_bps or 0.0) or not self.trains.outlasted):
+            self.prefixes.ladder = {rung.router: rung for rung in prefix_train.rungs(*along, train.rate_bps or 0.0)}
         self.way.add(phase, packets, train, numbers, departed, arrived)
 
     def _took_prefix(self, phase: Phase, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:
@@ -294,6 +295,7 @@ class Narrow:
             self.trains.refute(slower)
             self.prefixes.clear()
             self.way.told.clear()
+            self.way.own_bps.clear()
             self._paced, self._laddered = 0, False
 
     # ---- what is known

@@ -38,16 +38,23 @@ class WholeWay:
     prefixes: Prefixes
     base: Idle | None = None
     told: list[Told] = field(default_factory=list)
+    own_bps: list[float] = field(default_factory=list)  # what came through where this host's own queue was full
 
     def add(self, phase: Phase, packets: int, train: Train, numbers: Ints, departed: Ints, arrived: Ints) -> None:
         """A train of so many packets that left; columns of what arrived, ascending by number."""
-        self.prefixes.own = self.prefixes.own or self.own_queue(phase, train, numbers, departed)
+        if self.own_queue(phase, train, numbers, departed):
+            self.own_bps.append(train.rate_bps or 0.0)
+        self.prefixes.own = any(self.reaches(bps) for bps in self.own_bps)
         if phase.name == "search" or train.void:
             return
         each = self.bounds.each
         spaced = topp.spacing(numbers, arrived, each, train.steady_ns) if train.steady_ns else None
         paced = topp.points(numbers, departed, arrived, each, packets) if phase.name == "pace" else []
         self.told.append(Told(train, spaced, tuple(paced)))
+
+    def reaches(self, bps: float) -> bool:
+        """Whether this is the rate found: of a train that found another, another link was the limit."""
+        return self.rate_bps > 0 and abs(bps / self.rate_bps - 1) <= HELD_UP
 
     def own_queue(self, phase: Phase, train: Train, numbers: Ints, departed: Ints) -> bool:
         """Whether this host's own queue was full: it sent no faster than packets came out at the other end, and all of them waited."""
