@@ -21,7 +21,7 @@ from linkqual.model import (
 )
 from linkqual.profile.limits import ASSUMED_MTU
 from linkqual.rules import loaded_path, narrow, ways
-from linkqual.session import hop_loss, members, mtu, routes
+from linkqual.session import compared, hop_loss, members, mtu, routes
 from linkqual.session.members import Group
 from linkqual.session.segments import Way
 from linkqual.units import format_count, format_ratio
@@ -248,11 +248,14 @@ def _member(key: str, result: MembersResult, group: Group, way: Way) -> Fault:
 def _routers(measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:
     """Links that this direction alone takes."""
     path: PathResult | None = next((one.path for one in measurements if one.path is not None), None)
-    if path is None or path.compared is None:
+    if path is None:
         return
-    own = path.compared.forward_only if way.direction is Direction.FORWARD else path.compared.reverse_only
+    found = compared.of(path)
+    own = found.forward_only if way.direction is Direction.FORWARD else found.reverse_only
     if own:
         which = f"{format_count(len(own))} of its links" if len(own) > 1 else "one of its links"
+        if found.forward_routers != found.reverse_routers and len(own) > 1:  # their number proves that, not which
+            which = f"some or all of {format_count(len(own))} links"
         yield Fault(
             ROUTERS,
             f"{which} the other direction does not take",

@@ -118,11 +118,11 @@ def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction) -> Lo
 def _against(what: str, load: Measurement, result: ThroughputResult, allowed: float) -> Look:
     share = loads.median(result) / allowed
     said = f"{format_rate(loads.median(result))}, {format_ratio(min(share, 1.0))} of what the headers leave of the contract"
-    if share >= LESS:
+    least, most = throughput.seconds_interval(result.receiver_bps, 0.5, CONFIDENCE)
+    if least is not None and least >= LESS * allowed:
         return Look(what, PASS, said)
-    if limited := hosts.limiting(load):
+    if share < LESS and (limited := hosts.limiting(load)):
         return Look(what, UNKNOWN, f"{said}; but {limited}", seconds.FASTER)
-    most = throughput.seconds_interval(result.receiver_bps, 0.5, CONFIDENCE)[1]
     if most is None or most >= LESS * allowed:
         return Look(what, UNKNOWN, f"{said}, in seconds too few or too uneven to tell", "measure more seconds")
     return Look(what, FAIL, said, "see why it falls short")

@@ -81,6 +81,6 @@ def _traced(measurements: Sequence[Measurement]) -> Look:
     said = (
         path.because
         if outcome == UNKNOWN
-        else f"{found.word}, {found.forward_routers} routers forward and {found.reverse_routers} back"
+        else f"{found.word}, routers: {found.forward_routers} forward and {found.reverse_routers} back"
     )
     return Look("traces", outcome, said, found.settle, route_symmetry.sentence(path))

@@ -56,8 +56,16 @@ def _sizes(measurements: Sequence[Measurement]) -> Iterator[Look]:
         yield Look(
             "interfaces", PASS if same else FAIL, f"MTU {interfaces[0]} at the near end, {interfaces[1]} at the far end"
         )
-    same = there.passes == back.passes
-    yield Look("path MTU", PASS if same else FAIL, f"{there.passes} bytes forward, {back.passes} reverse")
+    said = f"{there.passes} bytes forward, {back.passes} reverse"
+    if there.passes == back.passes:
+        yield Look("path MTU", PASS, said)
+        return
+    less, more = sorted((there, back), key=lambda way: way.passes or 0)
+    if less.fails is not None and less.fails <= (more.passes or 0):
+        yield Look("path MTU", FAIL, said)
+    else:  # what the host itself does not send says nothing of the line
+        why = f"no longer ones were tried {less.direction}"
+        yield Look("path MTU", UNKNOWN, f"{said}, and {why}", "hosts whose interfaces take packets as long both ways")
 
 
 def _paths(measurements: Sequence[Measurement]) -> Look:

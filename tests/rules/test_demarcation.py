@@ -335,6 +335,13 @@ def test_links_that_one_direction_alone_takes() -> None:
     assert (there.fault, there.after, there.before, there.segments) == ("other routers", 2, 3, ("core",))
     assert (back.after, back.before, back.segments) == (2, 3, ("core",))
     assert ("path", "addresses differ") in back.evidence
+    assert "one of its links the other direction does not take" in there.sentence
+    counted = Compared(
+        "asymmetric", 4, 3, forward_only=(2, 3), reverse_only=(3,)
+    )  # which of both it is, their number does not tell
+    more, fewer = rows(replace(TRACED, path=replace(PATH, compared=counted)))
+    assert "some or all of 2 links the other direction does not take" in more.sentence
+    assert "one of its links" in fewer.sentence
 
 
 def test_a_line_without_fault_has_no_row() -> None:

@@ -190,6 +190,15 @@ def test_few_seconds_are_no_proof_of_a_short_rate() -> None:
     found = of(NON_BLOCKING, *with_(*alone, without="throughput"))
     assert found.outcome == "UNKNOWN"
     assert "too few" in found.because
+    enough = [goodput(way, [94e6, 94e6, 94e6], allowed_bps=94.15e6) for way in BOTH]
+    assert of(NON_BLOCKING, *with_(*enough, loads()[-1], without="throughput")).outcome == "UNKNOWN"
+
+
+def test_a_host_that_sends_no_longer_packets_makes_no_path_mtu_of_the_line_differ() -> None:
+    found = of(SITES, *with_(sizes(1500, 9000, 1500, 9000), without="mtu"))
+    assert found.because == "interfaces: MTU 1500 at the near end, 9000 at the far end"
+    assert "no longer ones were tried forward" in dict(found.evidence)["path MTU"]
+    assert "path MTU" in of(SITES, *with_(sizes(1400, 9000, 1500, 9000), without="mtu")).because
 
 
 def test_without_a_contract_nothing_is_known_of_what_the_line_should_carry() -> None:
@@ -229,7 +238,7 @@ def test_what_was_judged_comes_to_the_page_and_the_sheet() -> None:
     assert "reverse is longer by" in said
     rows = {(fact.metric, fact.statistic): fact for fact in facts(q)}
     assert rows["self_check", "symmetric routes"].because.startswith(
-        "FAIL: traces: asymmetric, 7 routers forward and 12 back"
+        "FAIL: traces: asymmetric, routers: 7 forward and 12 back"
     )
     assert rows["path_symmetry", "links in common"].high == 0.5
     assert (rows["both_directions", "goodput"].value or 0) > 0.99
