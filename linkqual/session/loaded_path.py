@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -121,8 +122,8 @@ def _readings(hops: Sequence[LoadedHop]) -> list[_Reading]:
         least_ns = min(least_ns, *hop.idle_ns)
         under = statistics.median(hop.loaded_ns)
         usual = sorted(hop.idle_ns)[: len(hop.idle_ns) - len(hop.idle_ns) // OUTLIER_IDLE]
-        pairs = [idle < loaded for idle in usual for loaded in hop.loaded_ns]
-        found.append(_Reading(hop, under - statistics.median(hop.idle_ns), under - least_ns, sum(pairs) / len(pairs)))
+        ordered = sum(bisect_left(usual, loaded) for loaded in hop.loaded_ns) / (len(usual) * len(hop.loaded_ns))
+        found.append(_Reading(hop, under - statistics.median(hop.idle_ns), under - least_ns, ordered))
     return found[::-1]
 
 

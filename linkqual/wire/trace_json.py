@@ -36,15 +36,15 @@ def decode(data: Json) -> Trace:
 
 def _hop(data: Json) -> Hop:
     address, egress = _field(data, "address"), data.get("egress")
-    reached = _field(data, "reached")
+    reached, sent = _field(data, "reached"), _integer(_field(data, "sent"), 2**31)
     if not isinstance(reached, bool):
         raise WireError(f"a hop's `reached` is {reached!r}, not true or false")
     return Hop(
         ttl=_integer(_field(data, "ttl"), MAX_HOPS),
         address=None if address is None else _address(address),
         rtt_ns=tuple(_integer(ns, 2**63 - 1) for ns in _items(_field(data, "rtt_ns"))),
-        sent=_integer(_field(data, "sent"), 2**31),
-        received=_integer(_field(data, "received"), 2**31),
+        sent=sent,
+        received=_integer(_field(data, "received"), sent),
         labels=tuple(_text(label) for label in _items(_field(data, "labels"))),
         reply_ttl=_optional_octet(_field(data, "reply_ttl")),
         quoted_ttl=_optional_octet(_field(data, "quoted_ttl")),

@@ -255,6 +255,7 @@ def test_a_trace_survives_json() -> None:
         (("hops", 0, "ttl"), 1.5),
         (("hops", 0, "address"), "<script>"),
         (("hops", 0, "rtt_ns"), [-1]),
+        (("hops", 0, "received"), 2),  # of 1 that was sent
         (("hops", 0, "labels"), ["x" * 501]),
         (("hops", 0, "reached"), "yes"),
         (("hops", 0, "others"), [1]),
