@@ -144,7 +144,7 @@ def draw(view: View, width: int) -> Drawn:
     """Everything with its place."""
     shapes: list[str] = []
     texts: list[Text] = []
-    most = max((link.capacity.bps for lane in view.lanes for link in lane.links if link.capacity), default=0.0)
+    most = max((link.capacity.bps for lane in view.lanes for link in lane.links if link.capacity), default=0.0) or 1.0
     top = 4.0
     for band in bands(view.columns, width):
         words = [_Words(lane, band) for lane in view.lanes]

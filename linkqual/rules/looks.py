@@ -47,12 +47,15 @@ def known_sizes(measurements: Sequence[Measurement]) -> tuple[MtuWay, MtuWay] | 
 
 
 def groups(measurements: Sequence[Measurement]) -> dict[Direction, tuple[str, ...]]:
-    """Kinds of flows that fare worse, of each direction whose flows were told apart; none where a host dropped packets, or the rounds were cut short."""
+    """Kinds of flows that fare worse, of each direction whose flows were told apart.
+
+    None where nothing arrived, a host dropped packets, or the rounds were cut short.
+    """
     results = [one.members for one in measurements if one.members is not None]
     return {
         one.direction: tuple(group.kind for group in members.read(one).groups)
         for one in results
-        if any(flow.sent for flow in one.flows) and not one.host_lost and one.short in ("", "host")
+        if any(flow.lost < flow.sent for flow in one.flows) and not one.host_lost and one.short in ("", "host")
     }
 
 

@@ -53,6 +53,8 @@ def _lossy(found: Found) -> Group | None:
 
 def _alike(objective: Objective, result: MembersResult, found: Found, head: str, step: str) -> Finding:
     """No flow is known to lose more: how much more one path may lose all the same."""
+    if found.lost == found.sent:
+        return _silence(objective, found, head, step)
     estimate = Estimate(0.0, 0.0, found.excess, CONFIDENCE, found.sent, "ratio", METHOD)
     lost = f"{format_count(found.lost)} of {format_count(found.sent)} packets of {len(result.flows)} flows lost"
     said = (
@@ -67,6 +69,15 @@ def _alike(objective: Objective, result: MembersResult, found: Found, head: str,
         return Finding(objective, Outcome.PASS, said, estimate, "", Rule.EXACT, step)
     more = "a receiving host that keeps up" if result.host_lost else "more packets of each flow (members: packets)"
     return Finding(objective, Outcome.INCONCLUSIVE, said, estimate, more, Rule.NONE, step)
+
+
+def _silence(objective: Objective, found: Found, head: str, step: str) -> Finding:
+    """Flows of which nothing arrives are alike, and show no path at all."""
+    said = f"{head}: none of {format_count(found.sent)} packets arrived, which tells nothing of single paths"
+    if objective.limit is None:
+        return Finding(objective, Outcome.NOT_JUDGED, said, None, "", Rule.NONE, step)
+    more = "a line, and hosts without a filter, that let UDP to the agent's ports through"
+    return Finding(objective, Outcome.INCONCLUSIVE, said, None, more, Rule.NONE, step)
 
 
 def _said(result: MembersResult, found: Found, group: Group) -> str:

@@ -232,6 +232,12 @@ def test_nothing_measured_is_no_finding() -> None:
     assert rules.finding(LIMIT, plan, [other], 1) is None
 
 
+def test_flows_of_which_nothing_arrives_pass_nothing() -> None:
+    got = found(flows(dict.fromkeys(range(4), 1.0)))
+    assert got.outcome is Outcome.INCONCLUSIVE
+    assert "none of 64,000 packets arrived" in got.because
+
+
 def test_traces_show_where_the_paths_part() -> None:
     bad, good = on_member(2)[0], on_member(0)[0]
     traces = (

@@ -72,6 +72,14 @@ def flows(way: Direction, lossy: int = 0, short: str = "") -> Measurement:
     return replace(measured("members", members=result), step=Step(f"members/{way}", "members", direction=way))
 
 
+def dead(way: Direction) -> Measurement:
+    """None of whose packets arrives."""
+    made = flows(way)
+    assert made.members is not None
+    none = tuple(replace(flow, rounds=((250, 0),), least_ns=(), median_ns=()) for flow in made.members.flows)
+    return replace(made, members=replace(made.members, flows=none))
+
+
 def marks(changed: tuple[Direction, ...] = (), lost: tuple[Direction, ...] = ()) -> Measurement:
     rows = [
         MarkingRow(way, dscp, ecn, 20, 20 if way in lost else 0, arrived=() if way in lost else ((0 if way in changed and dscp == 26 else dscp, ecn, 20),))
@@ -169,6 +177,11 @@ def test_cards_in_unlike_slots_are_told_of_two_hosts_alone() -> None:
         ),
         (with_(*loads(together=50e6), without="throughput"), "FAIL", "take from each other"),
         (with_(flows(FORWARD), flows(REVERSE, 16), without="members"), "FAIL", "some lose packets reverse"),
+        (
+            with_(flows(FORWARD), dead(REVERSE), without="members"),
+            "UNKNOWN",
+            "not told apart in both",
+        ),
         (
             with_(flows(FORWARD), flows(REVERSE, 0, "interrupted"), without="members"),
             "UNKNOWN",
