@@ -102,6 +102,7 @@ def shares(verdict: str, routers: Routers) -> tuple[Share | None, Share | None]:
 
 
 def _jaccard(common: int, n: int, m: int) -> float:
+    common = min(common, n, m)  # an address that stands at two hops of a way pairs more than once
     return common / (n + m - common) if n + m else 1.0
 
 

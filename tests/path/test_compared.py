@@ -42,6 +42,15 @@ def test_what_is_proven_leaves_nothing_to_settle() -> None:
     assert compared.settle("symmetric", chain()) == ""
 
 
+def test_an_address_that_stands_at_two_hops_shares_no_more_than_there_is() -> None:
+    for way in (["10.0.0.2"] * 2, ["10.0.0.2"] * 3):
+        there, back = trace(way, NEAR, FAR), trace(way, FAR, NEAR)
+        found = compared.measured(there, back)
+        assert found is not None
+        for share in (found.routers, found.links):
+            assert share is None or 0 <= share[0] <= share[1] <= 1
+
+
 def test_a_longer_return_is_asymmetric_and_its_own_links_are_named() -> None:
     found = seen(Routers(["10.0.0.2", "10.0.1.2", "10.0.2.2"], ["10.0.1.1", "10.0.5.1", "10.0.6.1", "10.0.9.1"]))
     assert (found.word, found.forward_routers, found.reverse_routers) == ("asymmetric", 3, 4)
