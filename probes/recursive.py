@@ -8,7 +8,7 @@ from linkqual.model import Conditions, EndConditions, Fault, LoadedHop, Measurem
 from linkqual.net import recursive_train
 from linkqual.net.trace import DEFAULT_PORT, trace
 from linkqual.net.trace_sockets import TraceSockets
-from linkqual.probes.bench import Bench, Progress, rest
+from linkqual.probes.bench import Bench, Progress, duty_of, rest
 from linkqual.session.hop_watch import Known, of_trace
 from linkqual.session.recursive_train import APART_NS, PACKET_BYTES, Recursive
 from linkqual.units import NS_PER_S
@@ -66,6 +66,7 @@ def _run(trains: Recursive, step: Step, bench: Bench, known: Known) -> Fault | N
     ttls = [hop.ttl for hop in trains.hops if hop.address is not None]
     most = step.params["max_rate_bps"]
     gap_ns = round(PACKET_BYTES * 8 * NS_PER_S / most) if most else 0
+    duty, silence_ns = min(_HALF, duty_of(step)), 0
     try:
         with TraceSockets(
             bench.family, bench.near_address, known.source_port, bench.peer_address, known.destination_port
@@ -76,9 +77,12 @@ def _run(trains: Recursive, step: Step, bench: Bench, known: Known) -> Fault | N
                         "narrowest hop", len(trains.taken), unit="trains", text=f"{size} packets, from this end alone"
                     )
                 )
-                if not rest(bench, APART_NS, _HALF):
+                rested = rest(bench, max(APART_NS, silence_ns), _HALF)
+                heard = recursive_train.send(sockets, ttls, size, gap_ns, bench.interrupted) if rested else None
+                if heard is None:
                     return Fault("interrupted", "the trains were interrupted; what was found is kept")
-                trains.taken.append(recursive_train.send(sockets, ttls, size, gap_ns))
+                silence_ns = round(heard.sending_ns * (1 / duty - 1))
+                trains.taken.append(heard)
     except OSError as error:
         return Fault(
             "host",

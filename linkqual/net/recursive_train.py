@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from linkqual.net.trace_sockets import TraceSockets
 from linkqual.session.recursive_train import LISTEN_NS, PACKET_BYTES, Heard, numbers
+from linkqual.units import NS_PER_S
 from linkqual.wire import trace_probe
 
 _SLICE_NS = 50_000_000
+_AWAKE_NS = 500_000  # before a packet is due: a sleep may take so much longer
 _HEADERS = {4: 28, 6: 48}
 _HOPS = 64
 
 
-def send(sockets: TraceSockets, ttls: Sequence[int], load: int, gap_ns: int = 0) -> Heard:
+def send(
+    sockets: TraceSockets,
+    ttls: Sequence[int],
+    load: int,
+    gap_ns: int = 0,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Heard | None:
     """`load` packets all the way between two rows that expire at `ttls`; `gap_ns`: between two packets, 0: as fast as they go.
 
-    Raises OSError when this host refuses to send.
+    None when it was interrupted. Raises OSError when this host refuses to send.
     """
     given = numbers(ttls)
     place = {number: (ttl, at) for ttl, both in given.items() for at, number in enumerate(both)}
@@ -31,8 +39,10 @@ def send(sockets: TraceSockets, ttls: Sequence[int], load: int, gap_ns: int = 0)
     rows: list[tuple[int, int]] = [(ttl, 0) for ttl in ttls]
     train = [*rows, *[None] * load, *[(ttl, 1) for ttl in reversed(ttls)]]
     for item in train:
-        while time.monotonic_ns() < due:
-            pass
+        if interrupted():
+            return None
+        while (left := due - time.monotonic_ns()) > 0:
+            time.sleep(max(0, min(left, _SLICE_NS) - _AWAKE_NS) / NS_PER_S)
         due += gap_ns
         if item is None:
             sockets.send_octets(octets, _HOPS)

@@ -34,6 +34,11 @@ class Heard:
     sent: dict[int, tuple[int, int]]
     came: dict[int, tuple[int | None, int | None]]
 
+    @property
+    def sending_ns(self) -> int:
+        """From the first packet to the last one."""
+        return max(last for _, last in self.sent.values()) - min(first for first, _ in self.sent.values())
+
 
 @dataclass(slots=True)
 class Recursive:

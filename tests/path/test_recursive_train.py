@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -128,7 +129,9 @@ def test_the_plan_asks_for_consent_and_says_what_goes_where() -> None:
     assert (step.key, step.direction, step.params["far_end"]) == ("narrow/forward", Direction.FORWARD, "reflector")
     assert step.total_bytes < 10_000_000
     assert any("closed UDP port of the far host" in why for why in plan.reasons)
-    slow = make(TRAINING, Link(), replace(options, expiring_load=True, max_rate_bps=20 * MBIT)).steps[0]
+    slowly = make(TRAINING, Link(), replace(options, expiring_load=True, max_rate_bps=20 * MBIT))
+    [slow] = slowly.steps
+    assert any("at 20 Mbit/s; two expire" in why for why in slowly.reasons)
     assert slow.offered_bps == slow.params["max_rate_bps"] == 20 * MBIT
 
 
@@ -140,6 +143,17 @@ def test_an_interruption_ends_it_before_the_next_train() -> None:
     done = narrow.measure(step, Bench("127.0.0.1", hops={Direction.FORWARD: known}, interrupted=lambda: True))
     assert done.fault == Fault("interrupted", "the trains were interrupted; what was found is kept")
     assert done.loaded_path is None
+
+
+@pytest.mark.loopback
+def test_an_interruption_ends_a_slow_train_in_the_middle() -> None:
+    from linkqual.net.recursive_train import send
+    from linkqual.net.trace_sockets import TraceSockets
+
+    asked = iter((False, False, True))
+    with TraceSockets(socket.AF_INET, "127.0.0.1", 0, "127.0.0.1", 33_434) as sockets:
+        assert send(sockets, (1,), 10**6, 2 * MS, lambda: next(asked)) is None
+    assert next(asked, None) is None
 
 
 @pytest.mark.lab
