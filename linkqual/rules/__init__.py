@@ -51,7 +51,7 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
         said,
         _family_words(family, findings),
         diagnoses,
-        self_checks.of(plan, measurements, findings),
+        self_checks.of(plan, measurements, findings, diagnoses),
         places.rows(plan, measurements),
         demarcation.rows(plan, measurements, findings, diagnoses),
     )

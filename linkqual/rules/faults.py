@@ -94,7 +94,7 @@ def _pinned(key: str, found: NarrowResult, way: Way, queue: LoadedPath | None) -
 def _short(findings: Sequence[Finding], diagnoses: Sequence[Diagnosis], way: Direction) -> Iterator[Fault]:
     """A goodput below its limit where nothing showed a place, and no cause was found that is none of a hop."""
     failed = _failed(findings, "throughput", way)
-    cause = next((one for one in diagnoses if one.direction is way), None)
+    cause = next((one for one in diagnoses if one.direction is way and one.subject == "line"), None)
     if failed is None or (cause is not None and cause.cause in NOT_OF_A_HOP):
         return
     seen: Evidence = ((failed.step or "throughput", failed.because),)

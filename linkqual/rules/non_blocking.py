@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from linkqual.model import Direction, Finding, Measurement, Outcome, Plan, ThroughputResult
+from linkqual.model import Diagnosis, Direction, Finding, Measurement, Outcome, Plan, ThroughputResult
 from linkqual.profile.limits import ASSUMED_MTU
 from linkqual.rules import hosts, loads, seconds
 from linkqual.rules.beside import CONFIDENCE, Beside
@@ -30,16 +30,21 @@ from linkqual.units import format_rate, format_ratio
 from linkqual.wire.codepoints import dscp_name, ecn_name
 
 RDMA_HEADERS = 60  # IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4 around the data of a RoCEv2 packet
+OF_THE_ENDS = ("window", "host")  # causes of a short goodput (`Diagnosis.cause`) that are none of the line
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 
 
 def looks(
-    plan: Plan, measurements: Sequence[Measurement], besides: Mapping[str, Beside], findings: Sequence[Finding]
+    plan: Plan,
+    measurements: Sequence[Measurement],
+    besides: Mapping[str, Beside],
+    findings: Sequence[Finding],
+    diagnoses: Sequence[Diagnosis],
 ) -> Iterator[Look]:
     """Marking, packet size, and oversubscription as far as it shows: rates alone and together, single paths, bursts."""
     yield from _markings(measurements)
     yield _fits(plan, measurements)
-    yield from (_rate(plan, measurements, way) for way in WAYS)
+    yield from (_rate(plan, measurements, way, diagnoses) for way in WAYS)
     yield _together(besides.get("both at once"), measurements)
     yield _crowded(measurements)
     bursts = [one for one in findings if one.objective.metric == "burst_completion" and one.objective.limit is not None]
@@ -98,7 +103,7 @@ def _fits(plan: Plan, measurements: Sequence[Measurement]) -> Look:
     return Look("packet size", UNKNOWN, said, "hosts whose interfaces take packets that long")
 
 
-def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction) -> Look:
+def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction, diagnoses: Sequence[Diagnosis]) -> Look:
     """One direction alone, against what the headers leave of its contracted rate."""
     what, load = f"goodput {way}", seconds.heaviest(measurements, way)
     result = load.throughput if load is not None else None
@@ -112,10 +117,11 @@ def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction) -> Lo
             f"{format_rate(loads.median(result))}, and what is contracted is not known",
             "the contracted rate (--cir)",
         )
-    return _against(what, load, result, allowed)
+    ends = (one for one in diagnoses if one.direction is way and one.subject == "line" and one.cause in OF_THE_ENDS)
+    return _against(what, load, result, allowed, next(ends, None))
 
 
-def _against(what: str, load: Measurement, result: ThroughputResult, allowed: float) -> Look:
+def _against(what: str, load: Measurement, result: ThroughputResult, allowed: float, ends: Diagnosis | None) -> Look:
     share = loads.median(result) / allowed
     said = f"{format_rate(loads.median(result))}, {format_ratio(min(share, 1.0))} of what the headers leave of the contract"
     least, most = throughput.seconds_interval(result.receiver_bps, 0.5, CONFIDENCE)
@@ -123,6 +129,8 @@ def _against(what: str, load: Measurement, result: ThroughputResult, allowed: fl
         return Look(what, PASS, said)
     if share < LESS and (limited := hosts.limiting(load)):
         return Look(what, UNKNOWN, f"{said}; but {limited}", seconds.FASTER)
+    if share < LESS and ends is not None:
+        return Look(what, UNKNOWN, f"{said}; but {ends.sentence}", ends.decide)
     if most is None or most >= LESS * allowed:
         return Look(what, UNKNOWN, f"{said}, in seconds too few or too uneven to tell", "measure more seconds")
     return Look(what, FAIL, said, "see why it falls short")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from linkqual.model import Finding, Measurement, Plan, SelfCheck
+from linkqual.model import Diagnosis, Finding, Measurement, Plan, SelfCheck
 from linkqual.rules import directions, non_blocking, route_symmetry, sites
 from linkqual.rules.beside import Beside
 from linkqual.rules.looks import BESIDE, FAIL, NOT_MEASURED, PASS, UNKNOWN, Look, unseen
@@ -20,12 +20,14 @@ _INSIDE = "the inside of a site does not show from its hosts: compare what both 
 _COUNTERS = "pause and ECN counters of the cards and switches at both sites show what blocks inside them"
 
 
-def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding]) -> tuple[SelfCheck, ...]:
+def of(
+    plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding], diagnoses: Sequence[Diagnosis] = ()
+) -> tuple[SelfCheck, ...]:
     """The three, in the order people ask them."""
     besides = {one.what: one for one in directions.of(plan.link, measurements)}
     return (
         _combined(SITES, list(sites.looks(plan, measurements)), _INSIDE),
-        _combined(NON_BLOCKING, list(non_blocking.looks(plan, measurements, besides, findings)), _COUNTERS),
+        _combined(NON_BLOCKING, list(non_blocking.looks(plan, measurements, besides, findings, diagnoses)), _COUNTERS),
         _combined(ROUTES, list(_routes(measurements, besides)), ""),
     )
 

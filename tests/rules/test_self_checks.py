@@ -9,6 +9,7 @@ import pytest
 from linkqual import rules
 from linkqual.model import (
     Conditions,
+    Diagnosis,
     Direction,
     EndConditions,
     Link,
@@ -27,6 +28,7 @@ from linkqual.model import (
 )
 from linkqual.reports import html, terminal
 from linkqual.reports.sheet_facts import facts
+from linkqual.rules import self_checks
 from linkqual.rules.self_checks import NON_BLOCKING, ROUTES, SITES
 
 from ..reports.samples import SAMPLES
@@ -212,6 +214,22 @@ def test_a_host_that_sends_no_longer_packets_makes_no_path_mtu_of_the_line_diffe
     assert found.because == "interfaces: MTU 1500 at the near end, 9000 at the far end"
     assert "no longer ones were tried forward" in dict(found.evidence)["path MTU"]
     assert "path MTU" in of(SITES, *with_(sizes(1400, 9000, 1500, 9000), without="mtu")).because
+
+
+def test_a_window_that_is_too_small_is_no_line_that_blocks() -> None:
+    taken = with_(*loads(forward=60e6), without="throughput")
+
+    def found(cause: str, subject: str = "line") -> SelfCheck:
+        made = Diagnosis(
+            FORWARD, cause, "high", "the receive window holds 60 Mbit/s", decide="widen it", subject=subject
+        )
+        checks = self_checks.of(Plan("of mine", (), (), LINK), taken, (), (made,))
+        return next(one for one in checks if one.name == NON_BLOCKING)
+
+    assert found("window").outcome == "UNKNOWN"
+    assert "the receive window holds" in found("window").because
+    assert "widen it" in found("window").settle
+    assert found("policer").outcome == found("window", "flow").outcome == "FAIL"
 
 
 def test_without_a_contract_nothing_is_known_of_what_the_line_should_carry() -> None:
