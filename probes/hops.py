@@ -98,7 +98,7 @@ def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 
             try:
                 found.asked, found.ended_ns = stop()
             except LinkqualError as error:
-                found.problem = error.message
+                found.problem = _said(error)
 
 
 def _near(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int) -> _Stop:
@@ -141,6 +141,6 @@ def _far(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float
 
 def _said(error: Exception) -> str:
     if isinstance(error, LinkqualError):
-        return error.message
+        return f"{error.message} ({error.hint})" if error.hint else error.message
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"this host: {reason}"

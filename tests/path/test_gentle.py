@@ -126,6 +126,7 @@ def measured(
     meets: Callable[[Phase], Loaded],
     shows: Callable[[int], LoadedPath],
     step: Step = STEP,
+    problem: str = "",
 ) -> tuple[Line, Any]:
     line = Line(meets)
 
@@ -136,7 +137,7 @@ def measured(
     @contextlib.contextmanager
     def watching(_bench: Bench, _way: Direction, *, seconds: float, base: int) -> Iterator[hops.Watching]:
         line.bases.append(base)
-        watch = hops.Watching(Direction.FORWARD, KNOWN, asked=[hop_watch.Asked(1, 0)])
+        watch = hops.Watching(Direction.FORWARD, KNOWN, problem, asked=[hop_watch.Asked(1, 0)])
         monkeypatch.setattr(hops.Watching, "result", lambda *_, **__: shows(base))
         yield watch
 
@@ -193,6 +194,13 @@ def test_a_fault_under_way_keeps_what_was_seen(monkeypatch: pytest.MonkeyPatch, 
     _, done = measured(monkeypatch, meets, queue)
     assert done.fault == Fault(kind, "gone")
     assert done.loaded_path.by == "queue"
+
+
+def test_a_far_end_that_asks_no_hops_is_not_loaded_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent of an earlier version knows no `hops.open`."""
+    line, done = measured(monkeypatch, lambda phase: Loaded(counted(phase, lost=0.2)), nothing, problem="no request")
+    assert [phase.name for phase in line.sent] == ["idle"]
+    assert (done.fault, done.loaded_path.by) == (None, "")
 
 
 def test_bytes_that_ran_out_before_the_second_load_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

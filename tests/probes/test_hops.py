@@ -24,11 +24,11 @@ def test_both_ends_ask(end: str, request: pytest.FixtureRequest) -> None:
     bench = replace(bench, hops=hop_watch.known([traced]))
     for way in (Direction.FORWARD, Direction.REVERSE):
         with hops.watching(bench, way, seconds=30) as watch:
-            time.sleep(0.1)
-            watch.spans.append(hop_watch.Span(10**8, 10**8, 10**9))
+            time.sleep(0.25)
+            watch.spans.append(hop_watch.Span(10**11, 10**11, 10**12))
         found = watch.result("no load")
         assert found is not None
-        assert [(hop.ttl, hop.address, len(hop.idle_ns)) for hop in found.hops] == [(1, bench.peer_address, 2)]
+        assert [(hop.ttl, hop.address, len(hop.idle_ns) >= 2) for hop in found.hops] == [(1, bench.peer_address, True)]
         assert "under load" in found.because
 
 
