@@ -82,7 +82,7 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     elif confidence != "low" and search.way.unresolved:
         confidence, because = (
             "medium",
-            f"{because}; others may send over it too, which could not be told from its own rate",
+            f"{because}; something lies between packets of ours",
         )
     elif confidence == "high" and named > 1 and not search.prefixes.unheld(named - 1, search.way.whole):
         confidence, because = "medium", f"{because}; a bucket on the way to router {named - 1} may still have been full"

@@ -39,6 +39,8 @@ LOST = 0.01  # of a train: fewer may be the line's
 _HELD = 0.97  # of what was offered came through: less was held up
 _PASSED = 0.9  # of what others got through, they sent at least
 _VARY = 0.5  # of the capacity: what others seem to send in different parts of trains
+_SAME = 0.02  # of the rate
+_MOST = 0.9  # of the capacity: what others take at most, or something else held us up
 _NOBODY = 0.01  # of the capacity: others send more for certain
 _PART = 20  # packets of a part at least
 _POINTS = 4
@@ -232,6 +234,10 @@ def together(
         wide = spaced.error * spaced.capacity_bps
         capacity = spaced.capacity_bps, spaced.capacity_bps - wide, spaced.capacity_bps + wide
         return Shared(capacity, (rest, max(0.0, rest - wide), rest + wide), "spacing")
+    if line is not None and not line.busy and abs(line.capacity_bps[0] / rate_bps - 1) <= _SAME:
+        return Shared(
+            (rate_bps, rate_bps, rate_bps), line.others_bps, "regression"
+        )  # stamps in batches look like others
     return _divided(spaced, taken, line)
 
 
@@ -241,7 +247,10 @@ def _divided(spaced: Spacing, taken: Sequence[Point], line: Shared | None) -> Sh
     told = [point.others(capacity) for point in taken]
     others = max(0.0, median(told)) if told else 0.0
     passed = capacity - spaced.rate_bps  # of others, behind a full queue
-    if others < max(IDLE * capacity, _PASSED * passed) or max(told) - min(told) > _VARY * capacity:
+    if (
+        not max(IDLE * capacity, _PASSED * passed) <= others <= _MOST * capacity
+        or max(told) - min(told) > _VARY * capacity
+    ):
         return None
     by = "spacing"
     if line is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from linkqual.model import Train
 from linkqual.session import topp
@@ -49,6 +49,8 @@ class WholeWay:
             return
         each = self.bounds.each
         spaced = topp.spacing(numbers, arrived, each, train.steady_ns) if train.steady_ns else None
+        if spaced is not None:  # pauses of the host do not count
+            spaced = replace(spaced, rate_bps=train.rate_bps or spaced.rate_bps)
         paced = topp.points(numbers, departed, arrived, each, packets) if phase.name == "pace" else []
         self.told.append(Told(train, spaced, tuple(paced)))
 

@@ -140,6 +140,11 @@ def test_ways_that_contradict_each_other_say_nothing() -> None:
     )  # a policer's: less than got through
 
 
+def test_others_that_would_leave_nothing_are_not_believed() -> None:
+    """A host that paused made the train so slow."""
+    assert topp.together(70e6, Spacing(100e6, 0.004, 70e6), held_up(100e6, 150e6, 120e6)) is None
+
+
 def test_nobody_between_ours_is_nobody_unless_faster_trains_showed_more() -> None:
     spaced = Spacing(100.5e6, 0.004, 100e6)
     alone = topp.together(100e6, spaced, [])
