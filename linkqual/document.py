@@ -77,10 +77,17 @@ def check_addresses(document: Qualification) -> None:
         for trace in (taken.path.forward, taken.path.reverse) if taken.path is not None else ():
             shown = (address for hop in trace.hops for address in (hop.address, hop.egress, *hop.others))
             for address in filter(None, (trace.source, trace.destination, *shown)):
-                try:
-                    ip_address(address)
-                except ValueError:
-                    raise InputError(f"{address!r} is no IP address", _DAMAGED, f"measurements[{place}].path") from None
+                _check_address(address, place)
+        for flow in (*taken.path.flows, *taken.path.flows_back) if taken.path is not None else ():
+            for address in filter(None, flow.hops):
+                _check_address(address, place)
+
+
+def _check_address(address: str, place: int) -> None:
+    try:
+        ip_address(address)
+    except ValueError:
+        raise InputError(f"{address!r} is no IP address", _DAMAGED, f"measurements[{place}].path") from None
 
 
 # ---- reading

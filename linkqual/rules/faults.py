@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from linkqual.model import (
     Diagnosis,
@@ -65,7 +65,8 @@ def _narrow(measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:
     queue = loaded if loaded is not None and loaded.by != LOSS else None
     for one in measurements:
         if one.narrow is not None and one.narrow.direction is way.direction and one.narrow.named:
-            yield _pinned(one.step.key, one.narrow, way, queue)
+            pinned = _pinned(one.step.key, one.narrow, way, queue)
+            yield pinned if one.narrow.links in (0, way.last) else _elsewhere(pinned, one.narrow.links, way)
             return
     if queue is not None:
         settle = "load that expires hop by hop (--allow-expiring-load) names one link"
@@ -89,6 +90,12 @@ def _pinned(key: str, found: NarrowResult, way: Way, queue: LoadedPath | None) -
         receiver_side=found.kind == "policer",  # what arrives may be policed too, what leaves is shaped
         settle="which of the nearly equal links it is matters only after the narrowest was widened" if ties else "",
     )
+
+
+def _elsewhere(pinned: Fault, links: int, way: Way) -> Fault:
+    """The load met another number of links than the traces: which of the traced hops its link is, nobody knows."""
+    settle = f"all of it again: the load crossed {links} links and the trace {way.last}, so the route changed, or flows take several"
+    return replace(pinned, after=None, before=None, confidence="low", settle=settle)
 
 
 def _short(findings: Sequence[Finding], diagnoses: Sequence[Diagnosis], way: Direction) -> Iterator[Fault]:

@@ -361,6 +361,12 @@ def test_a_document_with_an_address_that_is_none_is_refused_and_not_drawn(tmp_pa
     (tmp_path / "run.json").write_text(document.dump(q).replace("192.0.2.110", "192.0.2.x"))
     with pytest.raises(InputError, match=r"'192\.0\.2\.x' is no IP address"):
         store.load(tmp_path)
+    (first, *others) = q.measurements
+    assert first.path is not None
+    flows = (m.MemberTrace(1, ("192.0.2.1", None, "a router")),)
+    odd = replace(q, measurements=(replace(first, path=replace(first.path, flows=flows)), *others))
+    with pytest.raises(InputError, match="'a router' is no IP address"):
+        document.check_addresses(odd)
 
 
 def test_what_stands_beside_the_drawing_is_not_said_a_second_time() -> None:

@@ -197,6 +197,12 @@ def test_nearly_equal_links_are_named_as_well() -> None:
     assert row.settle
 
 
+def test_load_that_crossed_another_number_of_links_than_the_traces_names_no_hop_of_them() -> None:
+    row = only(TRACED, narrow(4, links=7))
+    assert (row.after, row.before, row.confidence) == (None, None, "low")
+    assert "crossed 7 links and the trace 5" in row.settle
+
+
 def test_where_only_a_queue_was_seen_it_bounds_the_place() -> None:
     load = LoadedPath(
         THERE, "16 TCP streams", after=2, before=5, by="queue", confidence="medium", because="hops 3 and 4 are silent"
