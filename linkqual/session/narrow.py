@@ -73,6 +73,7 @@ class Narrow:
     trains: Trains = field(init=False)
     way: WholeWay = field(init=False)
     loads: Loads = field(init=False)
+    _expiring: int = 0  # bytes of trains that expire, markers included
     _paced: int = 0
     _laddered: bool = False
     _kinds: int = 0
@@ -203,7 +204,13 @@ class Narrow:
         return ask if self._lasts_ns(ask) <= self._left_ns() and self._affordable(ask) else None
 
     def _affordable(self, ask: Ask) -> bool:
-        return self.sent_bytes + ask.train.packets * self.bounds.packet_bytes <= self.bounds.most_bytes
+        """Within the bytes allowed, and of those within what may expire: the plan has said how much that is."""
+        train, size = ask.train, self.bounds.packet_bytes
+        expiring = (train.packets - train.lead) * size if train.expire_at else 0
+        may_expire = (1 - WHOLE_SHARE) * self.bounds.most_bytes
+        return (
+            self.sent_bytes + train.packets * size <= self.bounds.most_bytes and self._expiring + expiring <= may_expire
+        )
 
     def _wanted(self) -> int | None:
         """The router whose prefix comes next: one between links that may both be the narrowest, then those beside it."""
@@ -236,6 +243,8 @@ class Narrow:
         phase = self._asked
         assert phase is not None
         self.sent_bytes += packets * self.bounds.packet_bytes
+        if phase.expire_at:
+            self._expiring += max(0, packets - phase.lead) * self.bounds.packet_bytes
         numbers, first = np.unique(numbers, return_index=True)
         departed, arrived = departed[first], arrived[first]
         if phase.climbing:

@@ -41,6 +41,7 @@ def test_random_chains(chains: Any) -> None:
         found, _ = chains.measure(chains.MemoryChain(rates, seed, stalls=0.5), BOUNDS)
         named += chains.right(rates, found)
         assert found.sent_bytes <= BOUNDS.most_bytes
+        assert sum(found.expired) <= 10_667 + 3 * len(found.expired)  # what the plan says of 60 MB, and the climb
         errors.append(abs(found.rate_bps[0] / min(rate.bps for rate in rates) - 1))
     assert named >= 19  # one in sixty: a deep bucket behind a wider link, not yet empty when its prefix ended
     assert np.median(errors) < 0.001
