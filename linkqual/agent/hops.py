@@ -18,6 +18,7 @@ from linkqual.wire import hops_json
 
 if TYPE_CHECKING:
     from linkqual.net.hop_watch import HopWatch
+    from linkqual.session.hop_watch import Asked
 
 MOST_HOPS = 64
 PROBE_BYTES = 1250  # of an IP packet, at most
@@ -44,8 +45,10 @@ class Hops:
         session = self._session
         session.config.caps.allow("max_seconds", round(seconds), "seconds")
         session.bytes_left()
-        if not ttls or not all(1 <= ttl <= MOST_HOPS for ttl in ttls):
-            raise PeerError(f"hops are TTLs from 1 to {MOST_HOPS}", "ask for those of a trace", "bad-request")
+        if not ttls or len(set(ttls)) < len(ttls) or not all(1 <= ttl <= MOST_HOPS for ttl in ttls):
+            raise PeerError(
+                f"hops are TTLs from 1 to {MOST_HOPS}, each once", "ask for those of a trace", "bad-request"
+            )
         await self.close_all()
         await self._free_port()
 
@@ -66,16 +69,21 @@ class Hops:
         return {}
 
     async def _close(self) -> dict[str, Json]:
-        watch, self._watch = self._watch, None
-        if watch is None:
+        if self._watch is None:
             raise PeerError("this session asks no hops", "open that first", "state")
-        asked, ended_ns = await self._session.run(watch.stop)
-        self._session.may_run("hops", 0)
-        self._session.moved(len(asked) * PROBE_BYTES)
+        asked, ended_ns = await self._ended()
         return hops_json.encode([(one.ttl, one.sent_ns, one.rtt_ns, one.address) for one in asked], ended_ns)
 
     async def close_all(self) -> None:
         """End it. Safe to call twice."""
+        await self._ended()
+
+    async def _ended(self) -> tuple[list[Asked], int]:
+        """What was asked, and for how long; what it sent counts against the caps."""
         watch, self._watch = self._watch, None
-        if watch is not None:
-            await self._session.run(watch.stop)
+        if watch is None:
+            return [], 0
+        asked, ended_ns = await self._session.run(watch.stop)
+        self._session.may_run("hops", 0)
+        self._session.moved(len(asked) * PROBE_BYTES)
+        return asked, ended_ns

@@ -7,9 +7,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from linkqual.net.trace_sockets import PLAIN, TraceSockets
-from linkqual.session.hop_watch import Asked, schedule
+from linkqual.session.hop_watch import ROUND_NS, Asked, schedule
 from linkqual.session.trace import Reply
 from linkqual.wire.hops_json import MOST
 
@@ -17,7 +18,12 @@ _SLICE_NS = 10_000_000  # how long the end of the watch may go unnoticed
 
 
 class HopWatch:
-    """Begins at once; `stop` ends it and gives what was asked. Raises OSError when address or port cannot be had."""
+    """Begins at once; `stop` ends it and gives what was asked. Raises OSError when address or port cannot be had.
+
+    No sooner than a round after the watch before it, for routers count what they answer by the address that asked.
+    """
+
+    _latest_ns: ClassVar[dict[str, int]] = {}  # by source address: when its latest watch asked last
 
     def __init__(
         self,
@@ -40,6 +46,8 @@ class HopWatch:
         self._latest: dict[int, int] = {}  # number -> place in `_asked`
         self._ended_ns = 0
         self._stop = threading.Event()
+        quiet_ns = self._latest_ns.get(self._sockets.source, self.began_ns - ROUND_NS)
+        self._first_ns = max(self.began_ns, quiet_ns + ROUND_NS)
         self._thread = threading.Thread(target=self._serve, name="hop watch", daemon=True)
         self._thread.start()
 
@@ -52,7 +60,7 @@ class HopWatch:
     def _serve(self) -> None:
         with self._sockets:
             for ttl, due_ns, number in schedule(self._ttls):
-                if len(self._asked) >= MOST or not self._listen(self.began_ns + due_ns):
+                if len(self._asked) >= MOST or not self._listen(self._first_ns + due_ns):
                     break
                 self._send(ttl, number)
             while self._listen(time.monotonic_ns() + _SLICE_NS):
@@ -62,6 +70,7 @@ class HopWatch:
     def _send(self, ttl: int, number: int) -> None:
         now = time.monotonic_ns() - self.began_ns
         with contextlib.suppress(OSError):  # refused by this host: not asked
+            self._latest_ns[self._sockets.source] = time.monotonic_ns()
             self._take(self._sockets.send(self._base + number, ttl))
             self._latest[number] = len(self._asked)
             self._asked.append(Asked(ttl, now))
