@@ -27,6 +27,7 @@ OUTLIER_IN = 12  # round trips: one that a router was busy for
 CONFIRMED = (0.5, 2.0)  # of what the end is late, as packets stamped at both ends saw it in this direction
 QUIET_LOSS, LOSS_RISE, LEAST_GAIN = 0.02, 0.10, 3.0  # before the place; above that behind it; of the log likelihood
 LOSS_PROBES = 10  # of a hop
+_NEVER_SURER = "loss is counted from few probes and never surer than that"
 
 
 class _Seen(Enum):
@@ -208,20 +209,22 @@ def _loss(found: LoadedPath) -> LoadedPath:
     if behind - before_it < LOSS_RISE or lost[-1][0] / lost[-1][1] < LOSS_RISE / 2:
         return replace(found, because=_also(found, "what probes were lost does not persist to the end"))
     few = min(sent for _, sent in lost) < LOSS_PROBES
+    alone = at == len(usable) - 1
     said = (
         f"{'no queue, but ' if found.because else ''}{format_ratio(behind)} of the probes to hop {usable[at].ttl} and behind it were lost, and "
         f"{format_ratio(before_it)} of those before it"
     )
     if limited:
         said += f"; {len(limited)} hops lost answers on the idle line too and tell nothing"
-    confidence = "low" if few or max(gains) < 2 * LEAST_GAIN else "medium"
+    confidence = "low" if few or alone or max(gains) < 2 * LEAST_GAIN else "medium"
+    doubt = "few probes" if few else "the last hop alone, which may limit its answers" if alone else _NEVER_SURER
     return replace(
         found,
         after=usable[at - 1].ttl if at else 0,
         before=usable[at].ttl,
         by="loss",
         confidence=confidence,
-        because=f"{said}; {'few probes' if few else 'loss is counted from few probes and never surer than that'}",
+        because=f"{said}; {doubt}",
     )
 
 

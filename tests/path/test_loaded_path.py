@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -180,6 +180,15 @@ def test_a_load_far_above_the_rate_may_fill_wider_links_so_only_its_loss_tells()
     assert (found.by, found.after, found.before) == ("loss", 2, 3)
     none = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 34)), lost_only=True)
     assert (none.by, none.because) == ("", "no loss begins at one hop and persists")
+
+
+def test_loss_of_the_last_hop_alone_may_be_its_habit() -> None:
+    """A port that nobody answers on any more, and a firewall that lets no ICMP error out."""
+    hops = [LoadedHop(k, f"10.0.{k}.1", 10, (MS,) * 10, 120, (MS,) * 120) for k in (1, 2, 3, 4)]
+    for first, confidence in ((4, "low"), (3, "medium")):
+        lossy = [replace(hop, loaded_ns=(MS,) * (60 if hop.ttl >= first else 120)) for hop in hops]
+        found = locate(Direction.FORWARD, "a load", lossy)
+        assert (found.by, found.after, found.before, found.confidence) == ("loss", first - 1, first, confidence)
 
 
 def test_hops_that_limit_their_answers_on_the_idle_line_tell_nothing_of_loss() -> None:
