@@ -9,6 +9,7 @@ watch.result("16 streams of TCP", added_ns=...)                        a LoadedP
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -103,9 +104,11 @@ def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 
 
 def _near(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int) -> _Stop:
     """Probes from here; the agent's port answers, as it did to the trace, or its kernel says that nobody does."""
-    with contextlib.suppress(LinkqualError):
-        assert bench.control is not None
-        bench.control.call("trace.target", port=known.destination_port)
+    assert bench.control is not None
+    for longer in ({"seconds": math.ceil(seconds)}, {}):  # older agents know a minute only
+        with contextlib.suppress(LinkqualError):
+            bench.control.call("trace.target", port=known.destination_port, **longer)
+            break
     watch = HopWatch(
         bench.peer_address, known.source_port, known.destination_port, known.ttls, bench.family, bench.near_address,
         seconds=seconds, base=base,

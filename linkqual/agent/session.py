@@ -15,7 +15,7 @@
 | `mtu.*` | see `agent.mtu` |
 | `hops.*` | see `agent.hops` |
 | `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
-| `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for a minute or until the next request about traces |
+| `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for so many seconds (a minute, unless told) or until the next request about traces |
 | `bye` | nothing left here; the connection ends |
 
 The near end's address is that of its control connection, never an argument. Whatever is over a cap is refused.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from linkqual.net.trace import Target
 
 Result = TypeVar("Result")
-TARGET_S = 60
+TARGET_S = 60  # whatever the cap
 KEY_OCTETS = 32
 MOST_REFLECTORS = 16  # at once: a stream beside each service of a line
 
@@ -275,12 +275,14 @@ class Session:
         )
         return asdict(await self._run(follow))
 
-    async def _trace_target(self, port: int | None) -> dict[str, Json]:
+    async def _trace_target(self, port: int | None, seconds: int) -> dict[str, Json]:
         from linkqual.net.trace import DEFAULT_PORT, Target
 
+        if seconds > TARGET_S:
+            self._config.caps.allow("max_seconds", seconds, "seconds")
         await self._close_target()
         for candidate in [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + 100):
-            target = Target(self.here, candidate, self.near, self._family, seconds=TARGET_S)
+            target = Target(self.here, candidate, self.near, self._family, seconds=seconds)
             if target.error is None:
                 self._target = target
                 return {"port": target.port}

@@ -171,7 +171,7 @@ class Target:
         family: int = socket.AF_INET,
         *,
         seconds: float = 60,
-        max_replies: int = 2000,
+        max_replies: int = 20_000,
     ) -> None:
         self.port = port
         self.error: OSError | None = None

@@ -202,7 +202,10 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "rounds": Integer(1, 20, 3),
         "tos": Integer(0, 255, 0),  # or Traffic Class, of the probes
     },
-    "trace.target": {"port": Integer(1, 65535, optional=True)},
+    "trace.target": {
+        "port": Integer(1, 65535, optional=True),
+        "seconds": Integer(1, 366 * 86400, 60),
+    },
     "hops.open": {
         "source_port": Integer(1, 65535),
         "destination_port": Integer(1, 65535),

@@ -157,7 +157,7 @@ def test_defaults_are_filled_in() -> None:
         "streams": 1,
         "congestion_control": "",
     }
-    assert checked(Request(0, "trace.target", {"port": None})) == {"port": None}
+    assert checked(Request(0, "trace.target", {"port": None})) == {"port": None, "seconds": 60}
 
 
 @given(st.binary(max_size=300))

@@ -157,6 +157,8 @@ def test_a_forward_trace_is_answered_for_as_long_as_it_may_be_needed(agent: Any)
         assert taken(second, socket.SOCK_DGRAM)
         control.call("trace", source_port=second, destination_port=40123, max_hops=3, rounds=1)
         assert not taken(second, socket.SOCK_DGRAM)
+        brief = control.call("trace.target", seconds=1)["port"]
+        assert await_free(brief, socket.SOCK_DGRAM)
         third = control.call("trace.target")["port"]
     assert await_free(third, socket.SOCK_DGRAM)
 

@@ -14,6 +14,7 @@ from linkqual.errors import PeerError
 from linkqual.model import Direction, Step
 from linkqual.net import hop_watch as net_watch
 from linkqual.probes import hops, path
+from linkqual.probes.bench import Bench
 from linkqual.session import hop_watch
 
 
@@ -51,6 +52,24 @@ def test_two_watches_in_a_row_ask_no_hop_twice_within_a_round(monkeypatch: pytes
         times += [watch.began_ns + one.sent_ns for one in asked]
     assert len(times) >= 2
     assert all(later - before >= 150_000_000 for before, later in itertools.pairwise(times))
+
+
+@pytest.mark.loopback
+def test_the_far_port_answers_as_long_as_the_watch_and_a_minute_with_an_older_agent() -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Older:
+        def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+            asked.append(arguments)
+            if "seconds" in arguments:
+                raise PeerError(f"{name} has no argument 'seconds'")
+            return {}
+
+    known = hop_watch.Known(0, 33_500, (hop_watch.LoadedHop(1, "127.0.0.1", 1, (1000,)),))
+    bench = Bench("127.0.0.1", "127.0.0.1", control=Older(), hops={Direction.FORWARD: known})  # type: ignore[arg-type]
+    with hops.watching(bench, Direction.FORWARD, seconds=200.5) as watch:
+        assert not watch.problem
+    assert asked == [{"port": 33_500, "seconds": 201}, {"port": 33_500}]
 
 
 def test_a_line_that_was_cut_is_no_policer() -> None:
