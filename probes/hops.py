@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from linkqual.errors import LinkqualError, PeerError
 from linkqual.model import Direction, LoadedPath
@@ -105,9 +106,10 @@ def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 
 def _near(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int) -> _Stop:
     """Probes from here; the agent's port answers, as it did to the trace, or its kernel says that nobody does."""
     assert bench.control is not None
-    for longer in ({"seconds": math.ceil(seconds)}, {}):  # older agents know a minute only
+    port: dict[str, Any] = {"port": known.destination_port}
+    for asked in (port | {"seconds": math.ceil(seconds)}, port):  # older agents know a minute only
         with contextlib.suppress(LinkqualError):
-            bench.control.call("trace.target", port=known.destination_port, **longer)
+            bench.control.call("trace.target", **asked)
             break
     watch = HopWatch(
         bench.peer_address, known.source_port, known.destination_port, known.ttls, bench.family, bench.near_address,
