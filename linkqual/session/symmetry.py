@@ -48,7 +48,7 @@ class Link(Enum):
     ONE_NAME = "a router beside it answers from one address, whatever the direction"
     LAN = "perhaps one larger subnet"
     DIFFERENT = "two different links"
-    UNSEEN = "a router beside it is silent"
+    UNSEEN = "a router beside it is silent, or answers from an address that any link may have"
 
 
 def compare(forward: Trace, reverse: Trace) -> Symmetry:
@@ -130,7 +130,7 @@ def _unproven(routers: Routers) -> str:
         )
     sent_there, sent_back = routers.there_egress, routers.back_egress
     doubt = _doubt(sent_back, sent_there, links(sent_back, sent_there, near, far))
-    if not doubt and Link.DIFFERENT in (plain[0], plain[-1]):
+    if not doubt and {Link.DIFFERENT, Link.LAN} & {plain[0], plain[-1]}:
         return "an end seems to have more than one link: the first router that answers there is not on the link of its address"
     return doubt
 
@@ -236,11 +236,16 @@ def links(
             states.append(Link.PROVEN)
         elif one_name[k] or one_name[k + 1]:
             states.append(Link.ONE_NAME)
-        elif a is None or b is None:
+        elif a is None or b is None or _of_one_link(a) or _of_one_link(b):
             states.append(Link.UNSEEN)
         else:
             states.append(Link.LAN if _may_share_subnet(a, b, proven) else Link.DIFFERENT)
     return states
+
+
+def _of_one_link(address: str) -> bool:
+    """fe80::/10 and 169.254.0.0/16 stand on every link and tell none from another."""
+    return ip_address(address).is_link_local
 
 
 def _same_address(a: str, b: str) -> bool:
@@ -248,12 +253,12 @@ def _same_address(a: str, b: str) -> bool:
 
 
 def _may_share_subnet(a: str, b: str, proven: Sequence[tuple[str, str]]) -> bool:
-    """Whether both could be hosts of one LAN: a common /24 (IPv6: /64) in whose part they span no proven link lies."""
+    """Whether both could be hosts of one LAN: a common /16 (IPv6: /64) in whose part they span no proven link lies."""
     x, y = ip_address(a), ip_address(b)
     if x.version != y.version:
         return False
     span = (int(x) ^ int(y)).bit_length()
-    if span > (8 if isinstance(x, IPv4Address) else 64):
+    if span > (16 if isinstance(x, IPv4Address) else 64):
         return False
     return not any(int(ip_address(end)) >> span == int(x) >> span for pair in proven for end in pair)
 

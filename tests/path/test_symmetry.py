@@ -46,6 +46,21 @@ def test_without_record_route_there_is_room_for_another_link_or_router(middle: t
     assert "Record Route" in because
 
 
+def test_wide_subnets_in_a_row_are_no_proof_of_another_way() -> None:
+    """One way there and back: a /20 of hosts, another one behind its gateway, and a line of /30 behind that."""
+    there, back = ["10.20.0.1", "10.21.8.1", "10.99.0.2"], ["10.21.0.1", "10.99.0.1", "10.99.1.1"]
+    verdict, because = judge(Routers(there, back, near="10.20.9.5", far="10.99.1.2"))
+    assert verdict == "undetermined"
+    assert "a larger subnet has room for a second router" in because
+
+
+@pytest.mark.parametrize("own", ["fe80::1", "169.254.7.1"])
+def test_addresses_that_any_link_may_have_prove_nothing(own: str) -> None:
+    version = "2001:db8:{}::{}" if ":" in own else "10.{}.0.{}"
+    there, back = [own, version.format(1, 2)], [own[:-1] + "9", version.format(9, 1)]
+    assert judge(Routers(there, back, near=version.format(8, 1), far=version.format(9, 2)))[0] == "undetermined"
+
+
 def test_record_route_of_one_direction_is_not_enough() -> None:
     full = chain(1, 2, 3)
     assert judge(replace(full, back_egress=[None] * 4))[0] == "undetermined"
