@@ -254,7 +254,7 @@ def _name(one: _Reading) -> str:
 
 
 def _later(late_ns: float) -> str:
-    return f"{format_duration(max(0, round(late_ns)))} later"
+    return f"{format_duration(round(late_ns))} later" if late_ns >= 1 else "no later"
 
 
 def _evidence(clean: _Reading | None, before: _Reading, end: _Reading) -> str:

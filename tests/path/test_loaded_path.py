@@ -118,7 +118,8 @@ def hop(ttl: int, idle_ms: float, loaded_ms: float, n: int = 8, *, silent: bool 
 def test_the_place_lies_between_the_last_hop_that_is_not_late_and_the_first_that_is() -> None:
     found = locate(Direction.FORWARD, "a load", (hop(1, 1, 1), hop(2, 2, 2), hop(3, 3, 34), hop(4, 4, 35)))
     assert (found.after, found.before, found.by, found.confidence) == (2, 3, "queue", "high")
-    assert "31 ms" in found.because
+    assert "hop 3 answers 31 ms later than on the idle line" in found.because
+    assert "hop 2 no later" in found.because
 
 
 def test_a_silent_hop_widens_it() -> None:
