@@ -88,12 +88,19 @@ class Recursive:
         if not gaps:
             return replace(blank, because="no hop answered both before and behind a train")
         last = max(gaps)
-        cut = next((hop.ttl for hop in blank.hops if hop.ttl > last and hop.idle_ns), None)
-        lost = f"; hop {cut} answers none of the packets behind the trains: they are dropped before it" if cut else ""
-        if not self._drawn_out(size) and cut is None:
+        mute = [hop.ttl for hop in blank.hops if hop.ttl > last and hop.idle_ns]  # they answered before the load
+        cut = mute[0] if mute else None
+        able = any(cut in self._gaps(one) for one in SIZES)  # to answer both; else it may be its habit
+        doubt = "" if able else ", or it answers one packet at a time"
+        lost = (
+            f"; hop {cut} answers none of the packets behind the trains: they are dropped before it{doubt}"
+            if cut
+            else ""
+        )
+        if not self._drawn_out(size) and not (able or len(mute) > 1):
             rate = format_rate(self._rate(size, self._left(size, last)))
             why = f"up to hop {last} the trains came as they left, {rate}: nothing there is narrower, or its bucket lets them through"
-            return replace(blank, because=f"{why}; the last link is not seen from one end")
+            return replace(blank, because=f"{why}{lost}; the last link is not seen from one end")
         monotone = {ttl: min(gap for other, gap in gaps.items() if other >= ttl) for ttl in sorted(gaps)}
         first = next(ttl for ttl, gap in monotone.items() if gap >= ALIKE * gaps[last])
         why = (

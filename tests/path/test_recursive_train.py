@@ -30,8 +30,8 @@ TRAINING = parse(shipped.text("training"), "training.yaml")
 SENT_NS = 5_000  # between two packets of the sender
 
 
-def carried(rates: list[tuple[int, int]], size: int, *, policer: int = 0, silent: int = 0) -> Heard:
-    """One train over links of (Mbit/s, bucket in bytes) each; the link `policer` drops what its bucket does not hold."""
+def carried(rates: list[tuple[int, int]], size: int, *, policer: int = 0, silent: int = 0, single: int = 0) -> Heard:
+    """One train over links of (Mbit/s, bucket in bytes) each; the link `policer` drops what its bucket does not hold, hop `single` answers one packet."""
     ttls = [ttl for ttl in range(1, len(rates)) if ttl != silent]
     rows = [(ttl, 0) for ttl in ttls] + [(99, 2)] * size + [(ttl, 1) for ttl in reversed(ttls)]
     times = np.arange(len(rows)) * SENT_NS
@@ -53,7 +53,7 @@ def carried(rates: list[tuple[int, int]], size: int, *, policer: int = 0, silent
             leaving = last = round(now + wait)
             tokens += wait * mbit * MBIT / 8e9 - PACKET_BYTES
             if ttl == link:
-                came[ttl][place] = leaving
+                came[ttl][place] = None if ttl == single and place else leaving
             else:
                 passed.append(((ttl, place), leaving))
         alive = passed
@@ -97,6 +97,15 @@ def test_what_a_policer_drops_behind_the_train_widens_it_too() -> None:
     assert path.before is not None
     assert path.after < 2 <= path.before
     assert "dropped before it" in path.because
+
+
+def test_a_router_that_answers_one_packet_at_a_time_drops_none() -> None:
+    path, _ = found([(3000, 10**9)] * 4, single=3)
+    assert (path.by, path.before) == ("", None)
+    assert "or it answers one packet at a time" in path.because
+    drawn, _ = found([(90, SMALL), (30, SMALL), (90, SMALL), (90, SMALL)], single=3)
+    assert drawn.after == 1
+    assert "or it answers one packet at a time" in drawn.because
 
 
 def test_a_train_that_came_as_it_left_names_nothing() -> None:
