@@ -236,7 +236,7 @@ def links(
             states.append(Link.PROVEN)
         elif one_name[k] or one_name[k + 1]:
             states.append(Link.ONE_NAME)
-        elif a is None or b is None or _of_one_link(a) or _of_one_link(b):
+        elif not a or not b or _of_one_link(a) or _of_one_link(b):
             states.append(Link.UNSEEN)
         else:
             states.append(Link.LAN if _may_share_subnet(a, b, proven) else Link.DIFFERENT)
