@@ -57,13 +57,9 @@ def explain(hops: Sequence[Hop], data: Data | None = None) -> HopDelay:
     said = [_slow_text(hop, floor, data) for hop, floor in zip(seen, floors, strict=True) if hop.ttl in slow]
     after, before = _rise(seen, floors, spread) if whole and len(seen) > 1 else (None, None)
     if after is not None and before is not None:
-        there = floors[[hop.ttl for hop in seen].index(before)]
-        rise = there - (floors[[hop.ttl for hop in seen].index(after)] if after else 0)
-        where = f"hop {after}" if after else "this end"
-        said.append(
-            f"{format_duration(rise)} of the round trip of {format_duration(floors[-1])} arise between {where} and hop {before} "
-            "and persist to the end: delay of the line there"
-        )
+        least = {0: 0} | {hop.ttl: floor for hop, floor in zip(seen, floors, strict=True)}
+        end_alone = data is None and before == seen[-1].ttl
+        said.append(_rise_text(least[before] - least[after], floors[-1], after, before, end_alone))
     return HopDelay("; ".join(said), slow, after, before)
 
 
@@ -73,6 +69,17 @@ def _slow_text(hop: _Seen, floor: int, data: Data | None) -> str:
         f"hop {hop.ttl} takes {format_duration(hop.least_ns)} to answer, {behind} no more than {format_duration(floor)}: "
         "it makes its replies slowly, which delays nothing that it forwards"
     )
+
+
+def _rise_text(rise: int, whole: int, after: int, before: int, end_alone: bool) -> str:
+    """`end_alone`: nothing but the end's own answers shows it."""
+    where = f"hop {after}" if after else "this end"
+    said = (
+        f"{format_duration(rise)} of the round trip of {format_duration(whole)} arise between {where} and hop {before}"
+    )
+    if end_alone:
+        return f"{said}: delay of the line there, or an end that answers slowly"
+    return f"{said} and persist to the end: delay of the line there"
 
 
 def _rise(seen: Sequence[_Seen], floors: Sequence[int], spread: int) -> tuple[int | None, int | None]:

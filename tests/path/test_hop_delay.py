@@ -44,6 +44,7 @@ def test_an_end_that_answers_slowly_is_shown_by_the_data() -> None:
     """Its own ICMP, or the program that answers there."""
     rtts = hops(1, 2, 3, 40)
     assert explain(rtts).slow == ()
+    assert explain(rtts).because.endswith("hop 3 and hop 4: delay of the line there, or an end that answers slowly")
     assert explain(rtts, Data(4 * MS, 5 * MS)).slow == (4,)
 
 
