@@ -70,7 +70,9 @@ def _sizes(q: Qualification) -> Iterator[tuple[str, str]]:
 def _members(q: Qualification) -> Iterator[tuple[str, str]]:
     alike: dict[int, list[str]] = {}  # directions by the number of flows
     for one in paths.flows(q):
-        if not one.groups:
+        if one.found.silent:
+            yield "members", f"{ARROWS[one.result.direction]} none of {format_count(one.found.sent)} packets arrived"
+        elif not one.groups:
             alike.setdefault(len(one.result.flows), []).append(ARROWS[one.result.direction])
     for flows, ways in alike.items():
         yield "members", f"{' and '.join(ways)} none of {flows} flows fares worse than the others"

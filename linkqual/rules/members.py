@@ -53,7 +53,7 @@ def _lossy(found: Found) -> Group | None:
 
 def _alike(objective: Objective, result: MembersResult, found: Found, head: str, step: str) -> Finding:
     """No flow is known to lose more: how much more one path may lose all the same."""
-    if found.lost == found.sent:
+    if found.silent:
         return _silence(objective, found, head, step)
     estimate = Estimate(0.0, 0.0, found.excess, CONFIDENCE, found.sent, "ratio", METHOD)
     lost = f"{format_count(found.lost)} of {format_count(found.sent)} packets of {len(result.flows)} flows lost"

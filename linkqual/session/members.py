@@ -72,6 +72,11 @@ class Found:
     sent: int
 
     @property
+    def silent(self) -> bool:
+        """Whether nothing arrived: flows that all fare so tell nothing of single paths."""
+        return self.lost == self.sent
+
+    @property
     def excess(self) -> float:
         """By how much more one path may lose than all do: an upper bound, whether or not flows differ."""
         return max(0.0, self.worst - self.average)

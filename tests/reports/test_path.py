@@ -348,6 +348,9 @@ def test_sentences_tell_sizes_and_members_too() -> None:
     ways = [m.MembersResult(way, flows, "192.0.2.1", "192.0.2.9", 4863, 128, 16_000_000) for way in (FORWARD, REVERSE)]
     both = of(*(taken("members", members=one) for one in ways))
     assert dict(path_words.sentences(both))["members"] == "→ and ← none of 16 flows fares worse than the others"
+    dead = replace(ways[0], flows=tuple(m.MemberFlow(24_064 + at, ((250, 0),)) for at in range(16)))
+    said = [text for head, text in path_words.sentences(of(taken("members", members=dead))) if head == "members"]
+    assert said == ["→ none of 4,000 packets arrived"]
     assert path_words.about_path(both)
     assert not path_words.about_path(SAMPLES["clean"]())
     assert [head for head, _ in path_words.course(untraced())] == ["narrowest"]
