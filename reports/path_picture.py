@@ -86,7 +86,7 @@ def keys(view: View) -> tuple[tuple[str, str], ...]:
         ("pinch", "narrowest link", view.marked(NARROWEST)),
         ("pinch hollow-pinch", "nearly as narrow", view.marked(TIE)),
         ("ring", "router that stays silent", any(stop.kind in ("silent", "unknown") for stop in stops)),
-        ("frame", "taken in one direction only", view.marked(ALONE)),
+        ("frame", "seen in one direction only", view.marked(ALONE)),
         ("joined", "one router, seen from both sides", any(view.meets.values())),
         ("joined dash", "same place, not proven to be one router", not all(view.meets.values())),
     )

@@ -75,7 +75,7 @@ def _key(view: View, signs: _Signs, width: int, *, joined: bool = True) -> list[
     if joined and not all(view.meets.values()):
         found.append(f"{signs.perhaps} same place, not proven one router")
     if any(stop.alone and stop.kind == "router" for lane in view.lanes for stop in lane.stops):
-        found.append(f"{signs.alone} in this direction only")
+        found.append(f"{signs.alone} seen in this direction only")
     if view.measured and any(link.capacity is None and link.traced for lane in view.lanes for link in lane.links):
         found.append(f"{signs.unmeasured} not measured")
     return wrap("; ".join(found), width, "  ", "  ") if found else []

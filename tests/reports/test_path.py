@@ -251,7 +251,7 @@ def test_the_legend_names_the_signs_in_use_and_no_other() -> None:
     words = {words for _, words in path_picture.keys(view("unlike"))}
     assert words == {
         "dotted: what it carries is not measured",
-        *("router that stays silent", "taken in one direction only", "one router, seen from both sides"),
+        *("router that stays silent", "seen in one direction only", "one router, seen from both sides"),
     }
     narrowed_words = {words for _, words in path_picture.keys(view("narrowed"))}
     assert "narrowest link" in narrowed_words
@@ -320,7 +320,7 @@ def test_both_directions_stand_side_by_side_where_there_is_room() -> None:
 def test_a_run_about_the_path_is_drawn_and_any_other_says_it_in_a_line() -> None:
     text = terminal.render(unlike(), 100)
     assert "→ forward, read downwards" in text
-    assert "◆ in this direction only" in text
+    assert "◆ seen in this direction only" in text
     other = terminal.render(SAMPLES["clean"](), 100)
     assert "read downwards" not in other
     assert re.search(r"\npath  +symmetric: both directions cross the same 4 routers", other)
