@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from linkqual.wire.icmp import recorded
 DEFAULT_PORT = 33434  # where traceroute has always begun
 
 _SLICE_NS = 50_000_000  # how long an interruption may go unnoticed
-_CLOSING_NS = 5_000_000  # how long the end of a target, which others wait for, may
+_TARGET_NS = 50_000_000  # between two looks at the clock of a target that nobody asks
 _PROBE_GAP_NS = 4_000_000
 _WHOLE_WAY = 64  # TTL
 _IP_RECVOPTS = 6
@@ -188,7 +189,7 @@ class Target:
             self._socket.close()
             return
         self.port = self._socket.getsockname()[1]
-        self._socket.settimeout(_CLOSING_NS / 1e9)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, _TARGET_NS // 1000))
         if family == socket.AF_INET:
             self._socket.setsockopt(socket.IPPROTO_IP, _IP_RECVOPTS, 1)
         self._thread = threading.Thread(target=self._serve, name="trace target", daemon=True)
@@ -197,6 +198,8 @@ class Target:
     def close(self) -> None:
         """Stop answering and free the port. Safe to call twice."""
         self._stop.set()
+        with contextlib.suppress(OSError):  # nothing is connected, yet it wakes the thread, which others wait for
+            self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
         self._socket.close()
@@ -213,7 +216,7 @@ class Target:
                 data, extras, _flags, sender = self._socket.recvmsg(65535, 512)
             except OSError:  # nothing came, or an ICMP error about an answer
                 continue
-            if bare(sender[0]) == bare(self._peer):
+            if sender is not None and bare(sender[0]) == bare(self._peer):
                 with contextlib.suppress(WireError, OSError):
                     self._socket.sendto(trace_probe.reply(data, _route_of(extras)), sender)
                     self._left -= 1
