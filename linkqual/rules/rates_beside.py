@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from linkqual.model import Direction, Link, Measurement, ThroughputResult
@@ -13,6 +14,7 @@ from linkqual.units import format_rate, format_ratio
 
 MINOR, SHARED, HOST = "minor", "shared", "host"
 ALIKE, LESS = 0.95, 0.90  # of the weaker rate over the stronger one
+_LONGER = "a longer load of both at once (short: in the profile)"
 TOGETHER = 0.9  # of what a direction carries alone
 FEW = 0.9  # confidence: five seconds, as both directions are loaded at once for, have no interval at more
 
@@ -89,33 +91,37 @@ def at_once(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]
     )
     results = dict(zip(WAYS, (load.throughput, load.throughput_back), strict=True))
     less = [way for way in WAYS if shares[way] < TOGETHER]
-    proven = [way for way in less if _surely_less(results[way], seconds.heaviest(measurements, way))]
-    word, more, settle = _shared(less, proven, _limits(load, load.throughput, load.throughput_back))
+    sure = {way: _share_proven(results[way], seconds.heaviest(measurements, way)) for way in WAYS}
+    proven = [way for way in less if sure[way][1] < TOGETHER]
+    alike = all(least >= TOGETHER for least, _ in sure.values())
+    word, more, settle = _shared(less, proven, alike, _limits(load, load.throughput, load.throughput_back))
     yield Beside(
         "both at once", word, f"both directions at once: {said}: {more}", "bit/s", both[FORWARD].median_bps, both[REVERSE].median_bps,
         min(both[way].seconds for way in WAYS), (min(shares.values()), None, None), settle, load.step.key,
     )  # fmt: skip
 
 
-def _surely_less(together: ThroughputResult, alone: Measurement | None) -> bool:
-    """Whether the median second is below TOGETHER of that of the load alone wherever both may lie."""
+def _share_proven(together: ThroughputResult, alone: Measurement | None) -> tuple[float, float]:
+    """Of the median second alone, at least and at most, wherever both medians may lie; 0 and infinite where too few seconds tell."""
     by_itself = alone.throughput.receiver_bps if alone is not None and alone.throughput is not None else ()
-    _, most = throughput.seconds_interval(together.receiver_bps, 0.5, FEW)
-    least, _ = throughput.seconds_interval(by_itself, 0.5, FEW)
-    return most is not None and least is not None and most < TOGETHER * least
+    low, high = throughput.seconds_interval(together.receiver_bps, 0.5, FEW)
+    least, most = throughput.seconds_interval(by_itself, 0.5, FEW)
+    return low / most if low and most else 0.0, math.inf if high is None or not least else high / least
 
 
-def _shared(less: Sequence[Direction], proven: Sequence[Direction], limited: str) -> tuple[str, str, str]:
+def _shared(less: Sequence[Direction], proven: Sequence[Direction], alike: bool, limited: str) -> tuple[str, str, str]:
     """The word, why, what would settle it."""
-    if not less:
+    if alike:
         return SYMMETRIC, "each carries its own", ""
+    if not less:
+        return UNDETERMINED, "about as much as alone, in seconds too few or too uneven to tell", _LONGER
     if limited:
         return HOST, f"{limited}: the hosts may be the limit and not the line", seconds.FASTER
     if not proven:
         return (
             UNDETERMINED,
             "less than alone, in seconds too few or too uneven to tell",
-            "a longer load of both at once (short: in the profile)",
+            _LONGER,
         )
     settle = "the same between two hosts of one site: if they carry both at once, the line is what is shared"
     return SHARED, "the two directions take from each other, or a host cannot do both", settle

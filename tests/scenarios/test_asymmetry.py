@@ -253,6 +253,17 @@ def test_both_at_once_below_each_alone_is_shared_or_the_hosts() -> None:
     assert words(*alone, replace(made, throughput_back=made.throughput))["both at once"][0] == "undetermined"
 
 
+def test_few_seconds_make_no_rates_alike() -> None:
+    alone = [goodput(way, steady(94e6, 65)) for way in (FORWARD, REVERSE)]
+    together = goodput(ROUND_TRIP, [93e6] * 3)
+    word, settle = words(*alone, replace(together, throughput_back=together.throughput))["both at once"]
+    assert word == "undetermined"
+    assert "longer load" in settle
+    assert words(*(goodput(way, [94e6] * 3) for way in (FORWARD, REVERSE)))["goodput"][0] == "undetermined"
+    none = words(*(goodput(way, [0.0] * 65) for way in (FORWARD, REVERSE)))["goodput"]
+    assert none == ("undetermined", "")
+
+
 def test_a_profile_may_ask_for_symmetric_routes() -> None:
     text = """
 name: both-ways
