@@ -24,6 +24,7 @@ from linkqual.session.compared import measured
 from linkqual.session.symmetry import UNDETERMINED, compare, longer_returns
 from linkqual.wire import trace_json
 
+_SAME_VERSION = "use the same linkqual version at both ends"
 _NO_RAW = "hops were read from the socket's error queue, without the right to raw sockets: no TTLs of replies and quotes, nothing of routers that quote the UDP header alone"
 _NO_AGENT = Fault(
     "no-agent",
@@ -84,9 +85,6 @@ def _target_port(step: Step, bench: Bench) -> tuple[int, Fault | None]:
         return fixed or DEFAULT_PORT, fault_of(error)
     except (KeyError, TypeError, ValueError):
         return fixed or DEFAULT_PORT, Fault("peer-lost", "the agent named no port for the trace", _SAME_VERSION)
-
-
-_SAME_VERSION = "use the same linkqual version at both ends"
 
 
 def _settings(step: Step) -> dict[str, Any]:

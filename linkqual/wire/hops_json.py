@@ -55,7 +55,7 @@ def _integer(value: Json, low: int, high: int) -> int:
 
 def _address(value: Json) -> str:
     try:
-        return str(ip_address(value)) if isinstance(value, str) else str(ip_address(""))
+        return str(ip_address(value.partition("%")[0] if isinstance(value, str) else ""))  # without a zone: any text
     except ValueError:
         raise WireError(f"the far end's answers of hops hold {value!r} where an IP address belongs") from None
 

@@ -30,9 +30,8 @@ from ipaddress import IPv4Address, IPv6Address
 from linkqual.errors import WireError
 
 UDP = 17
-RECORD_ROUTE = bytes([7, 39, 4]) + bytes(
-    37
-)  # RFC 791 s3.1: an IPv4 option with room for nine addresses, padded to 40 octets
+# RFC 791 s3.1: an IPv4 option with room for nine addresses, padded to 40 octets
+RECORD_ROUTE = bytes([7, 39, 4]) + bytes(37)
 
 _HEADER_BYTES = 8
 _QUOTE_WITH_EXTENSIONS = 128  # RFC 4884 s5.1

@@ -86,7 +86,7 @@ def _text(value: Json) -> str:
 def _address(value: Json) -> str:
     text = _text(value)
     try:
-        return str(ip_address(text))
+        return str(ip_address(text.partition("%")[0]))  # a zone may be any text, and means something there only
     except ValueError:
         raise WireError(f"a trace from the far end holds {text!r} where an IP address belongs") from None
 

@@ -78,6 +78,7 @@ ROWS: list[hops_json.Row] = [(1, 0, 5, "10.0.1.1"), (2, 7, None, ""), (3, 9, 0, 
 
 def test_answers_travel_whole() -> None:
     assert hops_json.decode(hops_json.encode(ROWS, 99)) == (ROWS, 99)
+    assert hops_json.decode(hops_json.encode([(1, 0, 5, "fe80::1%\x1b")], 99)) == ([(1, 0, 5, "fe80::1")], 99)
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,12 @@ def test_a_trace_survives_json() -> None:
     assert trace_json.decode(json.loads(json.dumps(trace_json.encode(TRACE)))) == TRACE
 
 
+def test_a_zone_of_the_far_end_is_not_taken_over() -> None:
+    hop = Hop(1, "fe80::1%\x1b[2J", (1,), 1, 1)
+    found = trace_json.decode(trace_json.encode(replace(TRACE, source="fe80::9%eth0", hops=(hop,))))
+    assert (found.source, found.hops[0].address) == ("fe80::9", "fe80::1")
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [
