@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from linkqual.net.trace_sockets import PLAIN, TraceSockets
 from linkqual.session.hop_watch import ROUND_NS, Asked, schedule
@@ -20,10 +19,8 @@ _SLICE_NS = 10_000_000  # how long the end of the watch may go unnoticed
 class HopWatch:
     """Begins at once; `stop` ends it and gives what was asked. Raises OSError when address or port cannot be had.
 
-    No sooner than a round after the watch before it, for routers count what they answer by the address that asked.
+    Asks no sooner than a round after the trace, watch or train before it, for routers count what they answer by the address that asked.
     """
-
-    _latest_ns: ClassVar[dict[str, int]] = {}  # by source address: when its latest watch asked last
 
     def __init__(
         self,
@@ -46,7 +43,7 @@ class HopWatch:
         self._latest: dict[int, int] = {}  # number -> place in `_asked`
         self._ended_ns = 0
         self._stop = threading.Event()
-        quiet_ns = self._latest_ns.get(self._sockets.source, self.began_ns - ROUND_NS)
+        quiet_ns = TraceSockets.latest_ns.get(self._sockets.source, self.began_ns - ROUND_NS)
         self._first_ns = max(self.began_ns, quiet_ns + ROUND_NS)
         self._thread = threading.Thread(target=self._serve, name="hop watch", daemon=True)
         self._thread.start()
@@ -70,7 +67,6 @@ class HopWatch:
     def _send(self, ttl: int, number: int) -> None:
         now = time.monotonic_ns() - self.began_ns
         with contextlib.suppress(OSError):  # refused by this host: not asked
-            self._latest_ns[self._sockets.source] = time.monotonic_ns()
             self._take(self._sockets.send(self._base + number, ttl))
             self._latest[number] = len(self._asked)
             self._asked.append(Asked(ttl, now))

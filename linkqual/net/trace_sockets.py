@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from types import TracebackType
+from typing import ClassVar
 
 from linkqual.errors import WireError
 from linkqual.session.trace import Answer, Reply
@@ -64,6 +65,8 @@ def raw_permitted(family: int) -> bool:
 class TraceSockets:
     """One flow's sockets. Use it in a `with` statement. Raises OSError where the system refuses address or port."""
 
+    latest_ns: ClassVar[dict[str, int]] = {}  # by source address: when a trace, watch or train last sent from it
+
     def __init__(
         self,
         family: int,
@@ -109,6 +112,7 @@ class TraceSockets:
 
     def send(self, number: int, ttl: int, record_route: bool = False) -> Iterator[Reply]:
         """Send one probe. Yields what was already waiting, when that stood in the way. Raises OSError when it cannot be sent."""
+        self.latest_ns[self.source] = time.monotonic_ns()
         payload = trace_probe.encode(number, trace_probe.ROOM if record_route else 0)
         hops = _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL
         extras = [(self._level, hops, struct.pack("i", ttl))]
@@ -125,6 +129,7 @@ class TraceSockets:
 
     def send_octets(self, octets: bytes, ttl: int) -> None:
         """Send one packet of the flow, whatever errors others of it have met: they wait for `receive`. Raises OSError when it cannot be sent."""
+        self.latest_ns[self.source] = time.monotonic_ns()
         hops = _IPV6_HOPLIMIT if self.family == socket.AF_INET6 else socket.IP_TTL
         for attempt in range(1, _TRAIN_TRIES + 1):
             try:

@@ -13,6 +13,7 @@ import pytest
 from linkqual.errors import PeerError
 from linkqual.model import Direction, Step
 from linkqual.net import hop_watch as net_watch
+from linkqual.net.trace import trace
 from linkqual.probes import hops, path
 from linkqual.probes.bench import Bench
 from linkqual.session import hop_watch
@@ -52,6 +53,20 @@ def test_two_watches_in_a_row_ask_no_hop_twice_within_a_round(monkeypatch: pytes
         times += [watch.began_ns + one.sent_ns for one in asked]
     assert len(times) >= 2
     assert all(later - before >= 150_000_000 for before, later in itertools.pairwise(times))
+
+
+@pytest.mark.loopback
+def test_a_watch_asks_no_hop_that_a_trace_has_asked_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(net_watch, "ROUND_NS", 400_000_000)
+    trace("127.0.0.9", 0, 33_500, source="127.0.0.8", rounds=1)
+    ended_ns = time.monotonic_ns()
+    watch = net_watch.HopWatch("127.0.0.9", 0, 33_500, (1,), source="127.0.0.8")
+    for _ in range(500):
+        if watch._asked:
+            break
+        time.sleep(0.01)
+    asked, _ = watch.stop()
+    assert watch.began_ns + asked[0].sent_ns - ended_ns > 200_000_000
 
 
 @pytest.mark.loopback
