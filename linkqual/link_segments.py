@@ -4,7 +4,7 @@
       - name: access Shanghai
         supplier: Carrier A
         from: near            # the host at that end
-        to: 192.0.2.1         # a router's address, or a prefix: the router in it that is nearest to the near end
+        to: 192.0.2.1         # a router's address, or a prefix: a router of the link, nearest to the near end, that has it
       - name: core
         supplier: Carrier B
         from: 192.0.2.1

@@ -24,13 +24,20 @@ def rows(
     for direction in (Direction.FORWARD, Direction.REVERSE):
         way = ways.of(measurements, direction)
         placed = segments.placed(plan.link.segments, way)
-        found += [_located(one, way, placed) for one in faults.of(plan, measurements, findings, diagnoses, way)]
+        met = {one.segment for one in placed}
+        missing = tuple(one.name for one in plan.link.segments if one not in met)
+        found += [
+            _located(one, way, placed, missing) for one in faults.of(plan, measurements, findings, diagnoses, way)
+        ]
     return tuple(found)
 
 
-def _located(fault: Fault, way: Way, placed: Sequence[Placed]) -> Located:
+def _located(fault: Fault, way: Way, placed: Sequence[Placed], missing: Sequence[str] = ()) -> Located:
+    """`missing`: segments whose places packets of this direction do not meet in the file's order; what they were meant to hold is open."""
     after, before = (0, way.last) if fault.after is None or fault.before is None else (fault.after, fault.before)
     found = segments.owners(placed, after, before, device_before=fault.sender_side, device_behind=fault.receiver_side)
+    if missing:
+        found = replace(found, certain=False)
     where = ways.between(way, fault.after, fault.before)
     row = Located(
         fault.name, way.direction, where, fault.after, fault.before, found.names if placed else (), found.suppliers if placed else (),
@@ -44,7 +51,7 @@ def _located(fault: Fault, way: Way, placed: Sequence[Placed]) -> Located:
         confidence=row.confidence if found.certain else _less(row.confidence),
         evidence=(*fault.evidence, *pins),
         sentence=f"{way.direction}, {fault.name}: {fault.what}, {where}: {_in_words(found)}",
-        settle="; ".join(filter(None, (_settle(fault, found, after, before, way), fault.settle))),
+        settle="; ".join(filter(None, (_order(missing), _settle(fault, found, after, before, way), fault.settle))),
     )
 
 
@@ -59,6 +66,13 @@ def _in_words(found: Owners) -> str:
     return f"in {' or '.join([*names, *rest])}"
 
 
+def _order(missing: Sequence[str]) -> str:
+    """What to mend in the link file."""
+    return (
+        f"places of {' and '.join(missing)} that packets of this direction meet one behind the other" if missing else ""
+    )
+
+
 def _runs(one: Placed, way: Way) -> str:
     """ "core runs from 192.0.2.1 (hop 2) to hop 4 from the near end (hop 1, 192.0.2.9)"."""
     said = [_seen(text, span, way) for text, span in ((one.enters, one.start), (one.leaves, one.end))]
@@ -70,6 +84,8 @@ def _seen(text: str, span: segments.Between, way: Way) -> str:
     named = (
         f"hop {text} from the near end" if text.isdigit() else f"the {text} end" if text in ("near", "far") else text
     )
+    if hop != last and way.place(text) is not None:
+        return f"{named} (which is {ways.point(way, hop)} or {ways.point(way, last)})"
     if hop != last:
         return f"{named} (which no trace of this direction shows)"
     if text in ("near", "far"):

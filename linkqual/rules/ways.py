@@ -20,16 +20,19 @@ def of(measurements: Sequence[Measurement], direction: Direction) -> Way:
         shown = dict(_without_trace(measurements, direction))
     last = _last(measurements, direction) or max([0, *shown, *_mentioned(measurements, direction)]) + 1
     names = {address: ttl for ttl, address in shown.items()}
+    links = dict(names)
     for hop in hops(measurements, direction):
         _add(names, hop, hop.ttl)
+        _add_links(links, hop, hop.ttl, hop.ttl + 1)
     numbers = {number: number for number in range(1, last)} if direction is Direction.FORWARD else {}
     for here, there in _pairs(path, direction):
         for hop in hops(measurements, _other(direction)):
             if hop.ttl == there:
                 _add(names, hop, here)
+                _add_links(links, hop, here + 1, here)
         if direction is Direction.REVERSE:
             numbers[there] = here
-    return Way(direction, last, shown, names, numbers)
+    return Way(direction, last, shown, names, links, numbers)
 
 
 def hops(measurements: Sequence[Measurement], direction: Direction) -> tuple[Hop, ...]:
@@ -81,6 +84,17 @@ def _add(names: dict[str, int], hop: Hop, at: int) -> None:
     for address in (hop.address, *hop.others, hop.egress):
         if address is not None:
             names.setdefault(address, at)
+
+
+def _add_links(links: dict[str, int], hop: Hop, towards_asking: int, onward: int) -> None:
+    """A router answers from the link a probe came by, and records the address of the one it left by."""
+    for address, link in (
+        (hop.address, towards_asking),
+        *((other, towards_asking) for other in hop.others),
+        (hop.egress, onward),
+    ):
+        if address is not None:
+            links.setdefault(address, link)
 
 
 def _last(measurements: Sequence[Measurement], direction: Direction) -> int | None:

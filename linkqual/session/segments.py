@@ -24,19 +24,30 @@ class Way:
     last: int  # hop that is the receiving host, at least
     shown: Mapping[int, str] = field(default_factory=dict)  # hop -> the address that this direction's trace shows
     names: Mapping[str, int] = field(default_factory=dict)  # every address known of a router -> its hop
+    links: Mapping[str, int] = field(default_factory=dict)  # such an address -> the link it is an end of
     numbers: Mapping[int, int] = field(default_factory=dict)
 
-    def place(self, text: str) -> int | None:
-        """The hop that a place of a link file is, None when no trace shows it."""
+    def place(self, text: str) -> Between | None:
+        """The hop that a place of a link file is, None when no trace shows it.
+
+        A prefix is the subnet of a link as a rule, with an address of it at either end, of which a trace shows one: the place is either router.
+        """
         forward = self.direction is Direction.FORWARD
         if text in ("near", "far"):
-            return 0 if (text == "near") is forward else self.last
+            return _at(0 if (text == "near") is forward else self.last)
         if text.isdigit():
-            return self.numbers.get(int(text))
-        if "/" not in text:
-            return self.names.get(str(ip_address(text)))
-        inside = [hop for address, hop in self.names.items() if ip_address(address) in ip_network(text)]
-        return (min if forward else max)(inside, default=None)
+            return _at(self.numbers.get(int(text)))
+        inside = ip_network(text)
+        if inside.num_addresses == 1:
+            return _at(self.names.get(str(inside.network_address)))
+        nearest = (min if forward else max)(
+            (link for address, link in self.links.items() if ip_address(address) in inside), default=None
+        )
+        return None if nearest is None else (nearest - 1, nearest)
+
+
+def _at(hop: int | None) -> Between | None:
+    return None if hop is None else (hop, hop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +73,46 @@ def placed(segments: Sequence[LineSegment], way: Way) -> tuple[Placed, ...]:
     """The segments in the order packets of this direction meet them. One whose places are met the other way round is left out."""
     ordered = segments if way.direction is Direction.FORWARD else segments[::-1]
     found = [(one, *_ends(one, way)) for one in ordered]
-    found = [(one, start, end) for one, start, end in found if start is None or end is None or start < end]
-    seen = [hop for _, start, end in found for hop in (start, end) if hop is not None]
-    steady = all(before <= after for before, after in pairwise(seen))  # else the order of the file tells nothing
-    places: list[int | None] = [hop for _, start, end in found for hop in (start, end)]
-    bounds = [_bounds(places, at, way.last, steady) for at in range(len(places))]
+    found = [(one, start, end) for one, start, end in found if start is None or end is None or start[0] < end[1]]
+    places = [span for _, start, end in found for span in (start, end)]
+    texts = [text for one, _, _ in found for text in _names(one, way)]
+    exact = _narrowed(places, texts)
+    bounds = [_bounds(exact or places, at, way.last, exact is not None) for at in range(len(places))]
     return tuple(
         Placed(one, bounds[2 * at], bounds[2 * at + 1], *_names(one, way)) for at, (one, _, _) in enumerate(found)
     )
+
+
+def _narrowed(places: Sequence[Between | None], texts: Sequence[str]) -> list[Between | None] | None:
+    """Places seen, as narrow as their order makes them: a segment has one link at least. None: the order of the file is not that of the way."""
+    spans = {text: span for text, span in zip(texts, places, strict=True) if span is not None}
+    seen = [(at, text) for at, text in enumerate(texts) if text in spans]
+    steps = [(one, other, int(at // 2 == then // 2)) for (at, one), (then, other) in pairwise(seen)]
+    for _ in spans:
+        for one, other, links in steps:
+            spans[other] = max(spans[other][0], spans[one][0] + links), spans[other][1]
+        for one, other, links in reversed(steps):
+            spans[one] = spans[one][0], min(spans[one][1], spans[other][1] - links)
+    return None if any(low > high for low, high in spans.values()) else [spans.get(text) for text in texts]
 
 
 def _names(one: LineSegment, way: Way) -> tuple[str, str]:
     return (one.start, one.end) if way.direction is Direction.FORWARD else (one.end, one.start)
 
 
-def _ends(one: LineSegment, way: Way) -> tuple[int | None, int | None]:
+def _ends(one: LineSegment, way: Way) -> tuple[Between | None, Between | None]:
     enters, leaves = _names(one, way)
     return way.place(enters), way.place(leaves)
 
 
-def _bounds(places: Sequence[int | None], at: int, last: int, steady: bool) -> Between:
+def _bounds(places: Sequence[Between | None], at: int, last: int, steady: bool) -> Between:
     here = places[at]
     if here is not None:
-        return here, here
+        return here
     if not steady:
         return 0, last
-    before = [hop for hop in places[:at] if hop is not None]
-    behind = [hop for hop in places[at + 1 :] if hop is not None]
+    before = [span[0] for span in places[:at] if span is not None]
+    behind = [span[1] for span in places[at + 1 :] if span is not None]
     return max(before, default=0), min(behind, default=last)
 
 

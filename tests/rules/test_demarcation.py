@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from linkqual.model import (
     Compared,
     Diagnosis,
@@ -92,8 +94,10 @@ def test_segments_lie_on_the_hops_of_either_direction() -> None:
 
 def test_prefixes_numbers_and_places_no_trace_shows() -> None:
     there, back = (demarcation.ways.of([TRACED], way) for way in (THERE, BACK))
-    assert [there.place(text) for text in ("10.0.2.0/23", "2", "5", "10.0.3.1", "192.0.2.1")] == [2, 2, None, 3, None]
-    assert [back.place(text) for text in ("10.0.2.0/23", "2", "near", "far")] == [3, 3, 5, 0]
+    assert [there.place(text) for text in ("10.0.2.0/23", "10.0.2.2/32", "2", "5", "10.0.3.1", "192.0.2.1")] == [
+        (2, 3), (3, 3), (2, 2), None, (3, 3), None,
+    ]  # fmt: skip
+    assert [back.place(text) for text in ("10.0.2.0/23", "2", "near", "far")] == [(2, 3), (3, 3), (5, 5), (0, 0)]
     unseen = (
         LineSegment("a", "near", "192.0.2.1"),
         LineSegment("b", "192.0.2.1", "10.0.2.2"),
@@ -106,6 +110,43 @@ def test_prefixes_numbers_and_places_no_trace_shows() -> None:
     assert owners((found[0], *placed((replace(unseen[1], start="192.0.2.2"),), there)), 1, 2).beside
     assert owners(found, 3, 4).names == ("c",)
     assert owners(found, 3, 4).certain
+
+
+@pytest.mark.parametrize("path", [PATH, replace(PATH, symmetry="undetermined", pairs=())])
+def test_a_segment_up_to_the_subnet_of_its_last_link_has_that_link(path: PathResult) -> None:
+    """Both routers of a link have an address in its subnet: the nearer one would leave the segment without a link."""
+    taken = replace(TRACED, path=path)
+    subnet = (
+        LineSegment("access", "near", "10.0.1.2", "Carrier A"),
+        LineSegment("core", "10.0.1.2", "10.0.2.0/30", "Carrier B"),
+        LineSegment("campus", "10.0.2.0/30", "far"),
+    )
+    there = placed(subnet, demarcation.ways.of([taken], THERE))
+    assert [(one.segment.name, one.start, one.end) for one in there] == [
+        ("access", (0, 0), (2, 2)), ("core", (2, 2), (3, 3)), ("campus", (3, 3), (5, 5)),
+    ]  # fmt: skip
+    assert only(taken, narrow(3), segments=subnet).suppliers == ("Carrier A", "Carrier B")
+    for link, true in ((1, "campus"), (2, "campus"), (3, "core"), (4, "access"), (5, "access")):
+        assert true in owners(placed(subnet, demarcation.ways.of([taken], BACK)), link - 1, link).names
+
+
+def test_a_prefix_is_either_router_of_its_link() -> None:
+    halves = (LineSegment("a", "near", "10.0.2.0/30", "A"), LineSegment("b", "10.0.2.0/30", "far", "B"))
+    row = only(TRACED, narrow(3), segments=halves)
+    assert (row.segments, row.confidence) == (("a", "b"), "medium")
+    assert "10.0.2.0/30 (which is hop 2 (10.0.1.2) or hop 3 (10.0.2.2))" in str(row.evidence)
+    assert only(TRACED, narrow(5), segments=halves).segments == ("b",)
+
+
+def test_where_a_segment_is_not_met_as_declared_nobody_is_named_for_sure() -> None:
+    same = (
+        LineSegment("access", "near", "10.0.0.2"),
+        LineSegment("core", "10.0.0.2", "10.0.1.1"),
+        LineSegment("tail", "10.0.1.1", "far"),
+    )
+    row = only(TRACED, narrow(3), segments=same)
+    assert (row.segments, row.confidence) == (("tail",), "medium")
+    assert row.settle == "places of core that packets of this direction meet one behind the other"
 
 
 def test_segments_out_of_order_tell_nothing_of_a_place_no_trace_shows() -> None:
@@ -127,7 +168,7 @@ def test_where_both_traces_prove_nothing_of_a_router_its_address_counts_one_way_
         ),
     )
     assert demarcation.ways.of([doubtful], BACK).place("10.0.1.2") is None
-    assert demarcation.ways.of([doubtful], THERE).place("10.0.1.2") == 2
+    assert demarcation.ways.of([doubtful], THERE).place("10.0.1.2") == (2, 2)
 
 
 # ---- the narrowest hop
