@@ -232,6 +232,23 @@ def test_a_window_that_is_too_small_is_no_line_that_blocks() -> None:
     assert found("policer").outcome == found("window", "flow").outcome == "FAIL"
 
 
+def test_what_a_host_dropped_or_a_search_did_not_end_is_unknown() -> None:
+    dropped = flows(REVERSE)
+    assert dropped.members is not None
+    dropped = replace(dropped, members=replace(dropped.members, host_lost=5))
+    assert of(NON_BLOCKING, *with_(flows(FORWARD), dropped, without="members")).outcome == "UNKNOWN"
+    whole = sizes()
+    assert whole.mtu is not None
+    there, back = whole.mtu.ways
+    ended = replace(whole, mtu=MtuResult((there, replace(back, kind="unknown", because="no answer"))))
+    assert of(NON_BLOCKING, *with_(ended, without="mtu")).outcome == "UNKNOWN"
+    one_way_only = marks()
+    assert one_way_only.marking is not None
+    rows = tuple(row for row in one_way_only.marking.rows if row.direction is FORWARD)
+    half = replace(one_way_only, marking=replace(one_way_only.marking, rows=rows))
+    assert of(NON_BLOCKING, *with_(half, without="marking")).outcome == "UNKNOWN"
+
+
 def test_without_a_contract_nothing_is_known_of_what_the_line_should_carry() -> None:
     found = of(NON_BLOCKING, *SEEN, link=Link())
     assert found.outcome == "UNKNOWN"
