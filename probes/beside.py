@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linkqual.errors import LinkqualError
-from linkqual.model import EndConditions, Fault, Histogram, StampResult, Step
+from linkqual.model import Direction, EndConditions, Fault, Histogram, StampResult, Step
 from linkqual.net.clock import utc_ns
 from linkqual.net.sender import Sender
 from linkqual.probes.backlog import Backlog
@@ -31,6 +31,7 @@ from linkqual.probes.streams import AgentStream, Stream, far_fault
 from linkqual.records import ABSENT
 from linkqual.rules import loaded
 from linkqual.stats.added import Added
+from linkqual.stats.query import losses
 from linkqual.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ DRAIN_NS = NS_PER_S // 2  # after a load, before packets count as idle again
 SILENCE_NS, QUIET_S = NS_PER_S, 2.0  # with the packets still in flight: a cut line is told within five seconds
 MARGIN_S = 30  # for what comes before and after the load
 TICK_S = 0.02
+_TELLING = 100  # packets: fewer do not tell a line that loses one in twenty from one that loses none
 _NEVER_NS = 2**62
 _NONE = Fault("no-agent", "delay and loss under load need our agent at the far end", "start `linkqual agent` there")
 
@@ -119,6 +121,13 @@ class Beside:
     def added(self) -> dict[str, AddedDelay]:
         """What the load added to one-way delay, by direction."""
         return self._stream.added.data() if self._stream is not None and self._made is not None else {}
+
+    def lost(self, direction: Direction) -> float | None:
+        """The share of packets under load that a direction lost, those of unknown direction with them, 0 to 1; None: too few to tell."""
+        summary = self._made.summary if self._made is not None else None
+        if summary is None or summary.sent < _TELLING:
+            return None
+        return losses(summary, direction) / summary.sent
 
     def idle_round_trip(self) -> Histogram:
         """Before the load."""

@@ -13,7 +13,7 @@ from linkqual.probes.beside import MARGIN_S
 from linkqual.probes.hops import Watching
 from linkqual.probes.loading import Loading
 from linkqual.session import flow_sharing
-from linkqual.session.gentle import told
+from linkqual.session.gentle import lost, told
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S, format_count
 
@@ -42,7 +42,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
         ):
             ports = load.ports
             fault = _run(step, bench, load, watch, counts)
-        queue = watch.result(told(step.params["rate_bps"]), cut=fault is not None) if counts else None
+        if counts:
+            queue = watch.result(told(step.params["rate_bps"]), lost=lost(counts), cut=fault is not None)
         conditions = Conditions(load.near, load.far)
     except LinkqualError as error:
         fault = fault_of(error)

@@ -121,7 +121,10 @@ def _watched(run: _Run, phase: Phase, quiet: LoadCount, base: int = 0) -> tuple[
     if count is None and not watch.asked:
         return None, None
     added = gentle.added_ns(count, quiet) if count is not None else None
-    found = watch.result(gentle.told(phase.rate_bps), added_ns=added, lost_only=bool(base), cut=count is None)
+    lost = gentle.lost([count]) if count is not None else None
+    found = watch.result(
+        gentle.told(phase.rate_bps), added_ns=added, lost=lost, lost_only=bool(base), cut=count is None
+    )
     if count is not None and not rest(bench, count.sent_ns, duty_of(run.step)):
         run.fault = _ended(bench)
     return count, found

@@ -51,7 +51,14 @@ class Watching:
             self.spans.append(Span(begins, begins + max(after_ns, FILLING_NS), until))
 
     def result(
-        self, load: str, *, added_ns: int | None = None, weak: str = "", lost_only: bool = False, cut: bool = False
+        self,
+        load: str,
+        *,
+        added_ns: int | None = None,
+        lost: float | None = None,
+        weak: str = "",
+        lost_only: bool = False,
+        cut: bool = False,
     ) -> LoadedPath | None:
         """What the load showed, once the watch is over. See `session.loaded_path.locate`. `cut`: a fault ended it, which loses probes as well."""
         if self.known is None:
@@ -65,6 +72,7 @@ class Watching:
             found,
             reached=self.known.reached,
             added_ns=added_ns,
+            lost=lost,
             weak=weak,
             lost_only=lost_only,
         )

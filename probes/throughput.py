@@ -122,12 +122,13 @@ def _with_stream(result: ThroughputResult, stream: Beside) -> ThroughputResult:
 
 
 def _queue(run: _Run, result: ThroughputResult, fault: Fault | None) -> LoadedPath | None:
-    """Where its queue begins. Packets of the stream beside it are stamped at both ends, so they tell its direction."""
+    """Where its queue begins, or its loss. The stream beside it is seen at both ends, so it tells the direction of either."""
     added = run.stream.added().get(run.step.direction)
     weak = f"{result.congestion_control} keeps its queue short" if result.congestion_control in HIDES_LOSS else ""
     return run.hops.result(
         f"{words.streams(result.streams)} of TCP",
         added_ns=quantile(added.delay, 0.5) if added is not None else None,
+        lost=run.stream.lost(run.step.direction),
         weak=weak,
         cut=fault is not None,
     )

@@ -7,6 +7,8 @@ no queue      and packets were lost: a policer. Load at twice the rate, hops ask
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -81,10 +83,15 @@ def added_ns(count: LoadCount, quiet: LoadCount) -> int | None:
     return None if under is None or base is None else under - base
 
 
+def lost(counts: Sequence[LoadCount]) -> float | None:
+    """The share of the packets that the line lost, 0 to 1; None: none were sent."""
+    sent = sum(count.sent for count in counts)
+    return sum(count.lost - count.host_lost for count in counts) / sent if sent else None
+
+
 def policed(count: LoadCount) -> bool:
     """Whether so many packets were lost that something takes them away."""
-    gone = count.lost - count.host_lost
-    return count.sent > 0 and gone / count.sent > POLICED_LOSS
+    return (lost([count]) or 0.0) > POLICED_LOSS
 
 
 def carried(count: LoadCount) -> str:

@@ -51,20 +51,22 @@ def locate(
     *,
     reached: bool = True,
     added_ns: int | None = None,
+    lost: float | None = None,
     weak: str = "",
     lost_only: bool = False,
 ) -> LoadedPath:
     """The place, nearest hop first in `hops`. `reached`: the last hop is the far end; `added_ns`: what packets stamped at both
-    ends were later by in this direction under the same load (median), None: not measured; `weak`: why this load shows little;
-    `lost_only`: it is so far above the rate that a wider link may have a queue too, and only loss tells.
+    ends were later by in this direction under the same load (median), None: not measured; `lost`: the share of them, 0 to 1, that
+    this direction lost under it, None: not measured; `weak`: why this load shows little; `lost_only`: it is so far above the rate
+    that a wider link may have a queue too, and only loss tells.
     """
     blank = LoadedPath(direction, load, tuple(hops))
     if lost_only:
-        return _loss(blank)
+        return _loss(blank, lost)
     readings = _readings(hops)
     why = _no_queue(readings, added_ns)
     if why:
-        return _loss(replace(blank, because=why))
+        return _loss(replace(blank, because=why), lost)
     clean, before = _bounds(readings)
     confidence, why = _confidence(readings, clean, before, reached=reached, added_ns=added_ns, weak=weak)
     return replace(
@@ -193,8 +195,11 @@ def _varies(one: _Reading, end: _Reading) -> bool:
 # ---- the loss
 
 
-def _loss(found: LoadedPath) -> LoadedPath:
-    """The change point of the probes' loss (two binomial laws), where no queue shows: a policer has none."""
+def _loss(found: LoadedPath, data_lost: float | None) -> LoadedPath:
+    """The change point of the probes' loss (two binomial laws), where no queue shows: a policer has none.
+
+    Where the load's own packets came through, routers limit their answers while they are busy.
+    """
     hops = [hop for hop in found.hops if hop.address is not None and hop.loaded_sent]
     limited = [hop for hop in hops if _ratio(hop.idle_sent, hop.idle_ns) >= LOSS_RISE]
     usable = [hop for hop in hops if hop not in limited and hop.idle_sent]
@@ -208,6 +213,12 @@ def _loss(found: LoadedPath) -> LoadedPath:
     before_it = sum(gone for gone, _ in lost[:at]) / ahead if ahead else 0.0
     if behind - before_it < LOSS_RISE or lost[-1][0] / lost[-1][1] < LOSS_RISE / 2:
         return replace(found, because=_also(found, "what probes were lost does not persist to the end"))
+    if data_lost is not None and data_lost < LOSS_RISE / 2:
+        said = (
+            f"{format_ratio(behind)} of the probes to hop {usable[at].ttl} and behind it were lost, yet {format_ratio(data_lost)} of the "
+            "packets counted at both ends: answers are missing, and no packets on the way there"
+        )
+        return replace(found, because=_also(found, said))
     few = min(sent for _, sent in lost) < LOSS_PROBES
     alone = at == len(usable) - 1
     said = (

@@ -113,6 +113,7 @@ class Line:
     meets: Callable[[Phase], Loaded]
     sent: list[Phase] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
+    lost: list[float | None] = field(default_factory=list)  # as the search for the place was told
     near: EndConditions = field(default_factory=lambda: EndConditions(host="near"))
     far: EndConditions = field(default_factory=lambda: EndConditions(host="far"))
 
@@ -138,7 +139,12 @@ def measured(
     def watching(_bench: Bench, _way: Direction, *, seconds: float, base: int) -> Iterator[hops.Watching]:
         line.bases.append(base)
         watch = hops.Watching(Direction.FORWARD, KNOWN, problem, asked=[hop_watch.Asked(1, 0)])
-        monkeypatch.setattr(hops.Watching, "result", lambda *_, **__: shows(base))
+
+        def result(*_: Any, **told: Any) -> LoadedPath:
+            line.lost.append(told.get("lost"))
+            return shows(base)
+
+        monkeypatch.setattr(hops.Watching, "result", result)
         yield watch
 
     monkeypatch.setattr(loading, "opened", opened)
@@ -165,7 +171,7 @@ def test_a_queue_needs_one_load(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_loss_without_a_queue_asks_for_twice_the_rate_and_long_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     line, done = measured(monkeypatch, lambda phase: Loaded(counted(phase, lost=0.17)), nothing)
     assert [phase.rate_bps for phase in line.sent][1:] == [36 * MBIT, 60 * MBIT]
-    assert line.bases == [0, gentle.LONG_BYTES]
+    assert (line.bases, line.lost) == ([0, gentle.LONG_BYTES], [0.17, 0.17])
     assert (done.loaded_path.by, done.fault) == ("loss", None)
 
 

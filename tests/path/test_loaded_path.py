@@ -192,6 +192,16 @@ def test_loss_of_the_last_hop_alone_may_be_its_habit() -> None:
         assert (found.by, found.after, found.before, found.confidence) == ("loss", first - 1, first, confidence)
 
 
+@pytest.mark.parametrize("lost", [None, 0.0, 0.04, 0.06, 0.5])
+def test_where_the_load_itself_came_through_missing_answers_are_no_policer(lost: float | None) -> None:
+    """Routers in a row that make one ICMP error in two seconds while they are busy."""
+    busy = [LoadedHop(k, f"10.0.{k}.1", 10, (MS,) * 10, 40, (MS,) * (40 if k < 3 else 20)) for k in (1, 2, 3, 4)]
+    for only in (False, True):
+        found = locate(Direction.FORWARD, "a load", busy, lost=lost, lost_only=only)
+        assert found.by == ("loss" if lost is None or lost > 0.05 else "")
+        assert found.by or "answers are missing, and no packets" in found.because
+
+
 def test_hops_that_limit_their_answers_on_the_idle_line_tell_nothing_of_loss() -> None:
     def lossy(ttl: int, idle: int, loaded: int) -> LoadedHop:
         return LoadedHop(ttl, f"10.0.{ttl}.1", 10, (MS,) * idle, 12, (MS,) * loaded)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from linkqual.model import Direction, Objective, Step
+from linkqual.model import Direction, Objective, StampResult, Step, Summary
 from linkqual.probes import beside
 from linkqual.units import NS_PER_S
 
@@ -39,6 +39,7 @@ def test_only_packets_under_load_are_counted(far_end: Any) -> None:
     assert added["forward"].delay.n == over.n
     assert added["forward"].over["added_delay/forward/p99"].bad == 0
     assert stream.idle_round_trip().n == added["forward"].idle_n
+    assert (stream.lost(Direction.FORWARD) is None) == (result.summary.sent < 100)
     assert stream.far.counters["answered"] >= result.summary.sent
 
 
@@ -82,3 +83,15 @@ def test_an_agent_killed_is_told_at_once(far_end: Any) -> None:
     result = stream.result()
     assert result is not None  # what came before is kept
     assert result.summary.received > 0
+
+
+@pytest.mark.parametrize(("sent", "share"), [(99, None), (200, 0.06)])
+def test_the_share_that_was_lost_needs_packets_and_counts_those_of_unknown_direction(
+    sent: int, share: float | None
+) -> None:
+    stream = beside.Beside()
+    assert stream.lost(Direction.FORWARD) is None
+    summary = Summary(sent=sent, received=sent - 20, lost_forward=10, lost_reverse=8, lost=2)
+    stream._made = StampResult(summary, 100.0, 64, "agent", NS_PER_S)
+    assert stream.lost(Direction.FORWARD) == share
+    assert stream.lost(Direction.REVERSE) == (share and 0.05)

@@ -112,8 +112,19 @@ def test_the_hops_are_asked_while_each_phase_runs(monkeypatch: pytest.MonkeyPatc
         yield watch
         spans.extend(watch.spans)
 
+    asked, locate = [], flows.hops.locate
+
+    def locating(*given: Any, **named: Any) -> Any:
+        asked.append(named["lost"])
+        return locate(*given, **named)
+
     monkeypatch.setattr(flows.hops, "watching", watching)
+    monkeypatch.setattr(flows.hops, "locate", locating)
     got = measured(line, monkeypatch)
     assert len(spans) == len(line.sent) == 3
+    assert asked[0] == pytest.approx(
+        sum(one.lost for one in got.flows.counts) / sum(one.sent for one in got.flows.counts)
+    )
+    assert asked[0] > 0.1
     assert (got.loaded_path.load, got.loaded_path.by) == ("UDP at 20 Mbit/s", "")
     assert measured(Line(fault_at=1), monkeypatch, interrupted=lambda: True).loaded_path is not None
