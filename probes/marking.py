@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from linkqual.errors import LinkqualError, WireError
 from linkqual.model import Direction, Fault, Json, MarkingResult, MarkingRow, MarkingTrace, Measurement, Step, Trace
 from linkqual.net.marking import exchange
 from linkqual.net.trace import Target, trace
+from linkqual.probes import far_trace
 from linkqual.probes.bench import Bench, Progress, fault_of
 from linkqual.probes.path import codec
 from linkqual.session import marking
 from linkqual.session.marking import Exchange, Mark
 from linkqual.units import NS_PER_S
-from linkqual.wire import codepoints, trace_json
+from linkqual.wire import codepoints
 from linkqual.wire.control import text_bytes
 
 if TYPE_CHECKING:
@@ -164,9 +165,8 @@ def _trace_there(bench: Bench, control: Control, mark: Mark) -> Trace:
 
 def _trace_back(bench: Bench, control: Control, mark: Mark) -> Trace:
     with Target(bench.near_address, 0, bench.peer_address, bench.family) as target:
-        asked: dict[str, Any] = {"destination_port": target.port, "max_hops": _HOPS, "rounds": _ASKED}
         try:
             port = int(control.call("trace.target")["port"])
-            return trace_json.decode(control.call("trace", source_port=port, tos=codepoints.octet(*mark), **asked))
+            return far_trace.ask(bench, port, target.port, max_hops=_HOPS, rounds=_ASKED, tos=codepoints.octet(*mark))
         except LinkqualError as error:
             return Trace(bench.peer_address, bench.near_address, 0, target.port, fault=fault_of(error))

@@ -9,12 +9,12 @@ import time
 from dataclasses import dataclass, replace
 
 from linkqual.errors import PeerError, WireError
-from linkqual.model import Direction, Json, MembersResult, MemberTrace, Trace
+from linkqual.model import Direction, MembersResult, MemberTrace, Trace
 from linkqual.net.trace import Target, trace
+from linkqual.probes import far_trace
 from linkqual.probes.bench import Bench, Progress
 from linkqual.session import members, routes
 from linkqual.units import NS_PER_S
-from linkqual.wire import trace_json
 
 _HOPS, _ASKED = 30, 1  # one probe a hop
 GAP_NS = NS_PER_S  # from one flow's first probe to the next one's
@@ -84,16 +84,8 @@ def _there(work: _Tracing, port: int) -> Trace:
 def _back(work: _Tracing, port: int) -> Trace:
     """By the agent, along the flow as it came."""
     bench, result = work.bench, work.result
-    if bench.control is None:
-        raise PeerError("no agent traces back", "start `linkqual agent` at the far end", "no-agent")
     with Target(bench.near_address, port, result.far_address, bench.family):
-        asked: dict[str, Json] = {
-            "source_port": result.far_port,
-            "destination_port": port,
-            "max_hops": _HOPS,
-            "rounds": _ASKED,
-        }
-        return trace_json.decode(bench.control.call("trace", **asked))
+        return far_trace.ask(bench, result.far_port, port, max_hops=_HOPS, rounds=_ASKED)
 
 
 def _rest(work: _Tracing, until_ns: int) -> None:

@@ -18,7 +18,7 @@ from linkqual.errors import PeerError, WireError
 from linkqual.model import Conditions, EndConditions, Fault, Json, Measurement, PathResult, Step, Trace
 from linkqual.net.trace import DEFAULT_PORT, Target, trace
 from linkqual.net.trace_sockets import PLAIN, Codec, raw_permitted
-from linkqual.probes import path_flows
+from linkqual.probes import far_trace, path_flows
 from linkqual.probes.bench import Bench, Progress, fault_of
 from linkqual.session.compared import measured
 from linkqual.session.symmetry import UNDETERMINED, compare, longer_returns
@@ -116,7 +116,6 @@ def codec() -> Codec:
 
 def _reverse(step: Step, bench: Bench, forward: Trace) -> Trace:
     """The agent's trace along the mirrored flow, to a port this end answers on meanwhile."""
-    assert bench.control is not None
     if bench.interrupted():
         return _failed(forward, Fault("interrupted", "the trace from the far end was not begun"))
     if not forward.source_port:
@@ -125,13 +124,7 @@ def _reverse(step: Step, bench: Bench, forward: Trace) -> Trace:
         )
     with Target(forward.source, forward.source_port, bench.peer_address, bench.family):
         try:
-            answer = bench.control.call(
-                "trace",
-                source_port=forward.destination_port,
-                destination_port=forward.source_port,
-                **_settings(step),
-            )
-            return trace_json.decode(answer)
+            return far_trace.ask(bench, forward.destination_port, forward.source_port, **_settings(step))
         except PeerError as error:
             return _failed(forward, fault_of(error))
         except WireError as error:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from linkqual.errors import PeerError, WireError
 from linkqual.model import PathResult, Trace
 from linkqual.net.trace import Target, trace
+from linkqual.probes import far_trace
 from linkqual.probes.bench import Bench, Progress
 from linkqual.session import shared_ways
 from linkqual.units import NS_PER_S
-from linkqual.wire import trace_json
 
 GAP_NS = 1_050_000_000  # from one flow's first probe to the next one's
 _LOOK_NS = NS_PER_S // 20
@@ -55,14 +55,7 @@ def _flow(bench: Bench, first: Trace, max_hops: int) -> tuple[Trace, Trace]:
     if not forward.source_port:
         return forward, Trace(first.destination, first.source, first.destination_port, 0)
     with Target(forward.source, forward.source_port, bench.peer_address, bench.family):
-        answer = bench.control.call(
-            "trace",
-            source_port=first.destination_port,
-            destination_port=forward.source_port,
-            max_hops=max_hops,
-            rounds=1,
-        )
-        return forward, trace_json.decode(answer)
+        return forward, far_trace.ask(bench, first.destination_port, forward.source_port, max_hops=max_hops, rounds=1)
 
 
 def _rest(bench: Bench) -> bool:

@@ -89,7 +89,7 @@ class Far:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self._breaks = breaks
 
-    def call(self, name: str, **asked: Any) -> Any:
+    def call(self, name: str, hurried: Any = None, **asked: Any) -> Any:
         self.asked.append((name, asked))
         if len(self.asked) > self._breaks:
             raise PeerError("gone", "", "peer-lost")

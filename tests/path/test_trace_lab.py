@@ -194,7 +194,7 @@ class Agent:
     def __init__(self, chain: Chain, *, refuses: str = "", answer: Any = None) -> None:
         self.chain, self.refuses, self.answer = chain, refuses, answer
 
-    def call(self, name: str, **args: Any) -> Any:
+    def call(self, name: str, hurried: Any = None, **args: Any) -> Any:
         if name == self.refuses:
             raise PeerError("not today", "ask again", "busy")
         if name == "trace.target":
