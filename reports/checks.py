@@ -44,7 +44,7 @@ def section(q: Qualification) -> dict[str, Any]:
 
 def rows(q: Qualification) -> list[Row]:
     """Every quantity that was measured in both directions."""
-    return [_row(one) for one in directions.of(q.plan.link, q.measurements)]
+    return [_row(one) for one in directions.of(q.plan.link, q.measurements, q.verdict.diagnoses if q.verdict else ())]
 
 
 def _row(one: Beside) -> Row:
@@ -76,6 +76,8 @@ def _head(one: SelfCheck, unicode: bool) -> str:
 
 
 def _said(one: SelfCheck) -> str:
-    because = _SEEN if one.because.startswith(_SEEN) else one.because
+    because = one.because
+    if because.startswith(_SEEN):
+        because = f"{_SEEN} ({', '.join(dict.fromkeys(what for what, _ in one.evidence))})"
     settle = f". To settle it: {one.settle}" if sign(one) is UNKNOWN and one.settle else ""
     return f"{sign(one).word}: {because}{settle}"

@@ -43,8 +43,8 @@ def judge(plan: Plan, measurements: Sequence[Measurement]) -> Verdict:
     family = family_size(plan.objectives)
     findings = tuple(_finding(objective, plan, measurements, family) for objective in plan.objectives)
     outcome = worst([one.outcome for one in findings if _decides(one.objective)])
-    said = notes.of(plan, measurements, findings)
     diagnoses = why.diagnose(plan, measurements)
+    said = notes.of(plan, measurements, findings, diagnoses)
     return Verdict(
         outcome,
         findings,
@@ -106,7 +106,7 @@ def _stream(objective: Objective, _plan: Plan, measurements: Sequence[Measuremen
 
 
 def _symmetry(objective: Objective, plan: Plan, measurements: Sequence[Measurement], family: int) -> Finding | None:
-    return asymmetry.finding(objective, plan.link, measurements, family)
+    return asymmetry.finding(objective, plan.link, measurements, family, why.diagnose(plan, measurements))
 
 
 def _routes(objective: Objective, _plan: Plan, measurements: Sequence[Measurement], _family: int) -> Finding | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from linkqual.model import (
     Conditions,
+    Diagnosis,
     Direction,
     Estimate,
     Finding,
@@ -18,7 +19,7 @@ from linkqual.model import (
     Rule,
     Summary,
 )
-from linkqual.rules import clocks, directions, goodput_pair, hosts, seconds, words
+from linkqual.rules import clocks, directions, ends, goodput_pair, seconds, words
 from linkqual.rules.beside import Beside
 from linkqual.rules.proportion import strict_confidence
 from linkqual.rules.rates_beside import HOST, MINOR, SHARED
@@ -34,9 +35,9 @@ CONFIDENCE = 0.95
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
 
 
-def notes(link: Link, measurements: Sequence[Measurement]) -> Iterator[Note]:
+def notes(link: Link, measurements: Sequence[Measurement], diagnoses: Sequence[Diagnosis] = ()) -> Iterator[Note]:
     """Of everything measured in both directions, and of the tail of each stream's delay variation."""
-    found = directions.of(link, measurements)
+    found = directions.of(link, measurements, diagnoses)
     for one in found:
         if one.word != SYMMETRIC or one.what not in ("loss", "delay variation"):
             yield _note(one)
@@ -99,8 +100,14 @@ def _factor(larger: int, smaller: int) -> str:
     return f" by a factor of {larger / smaller:.1f}" if smaller >= MEASURABLE_NS else ""
 
 
-def finding(objective: Objective, link: Link, measurements: Sequence[Measurement], family: int) -> Finding:
-    """How alike both directions are, each against its own contracted rate where those differ. A host's own limit fails no line."""
+def finding(
+    objective: Objective,
+    link: Link,
+    measurements: Sequence[Measurement],
+    family: int,
+    diagnoses: Sequence[Diagnosis] = (),
+) -> Finding:
+    """How alike both directions are, each against its own contracted rate where those differ. What an end limits fails no line."""
     taken = {way: load for way in (FORWARD, REVERSE) if (load := seconds.heaviest(measurements, way)) is not None}
     results = {way: load.throughput for way, load in taken.items() if load.throughput and load.throughput.receiver_bps}
     if len(results) < 2:
@@ -140,10 +147,9 @@ def finding(objective: Objective, link: Link, measurements: Sequence[Measurement
         return Finding(
             objective, Outcome.INCONCLUSIVE, said, made, "measure more seconds of both directions", Rule.EXACT, key
         )
-    limited = hosts.limiting(taken[weaker])
-    if limited:
-        said = f"{said}; but {limited}: the host may be the limit and not the line"
-        return Finding(objective, Outcome.INCONCLUSIVE, said, made, seconds.FASTER, Rule.EXACT, key)
+    held, faster = ends.holding(taken[weaker], weaker, diagnoses)
+    if held:
+        return Finding(objective, Outcome.INCONCLUSIVE, f"{said}; but {held}", made, faster, Rule.EXACT, key)
     site = (link.near or "the near site") if weaker is FORWARD else (link.far or "the far site")
     said = f"{said}; {asked}. What limits it may be the egress of {site}: suspected, not proven"
     more = f"run the same test between two hosts inside {site}: if they are no faster, the site is the limit and not the line"

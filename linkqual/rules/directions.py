@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from linkqual.model import (
     Conditions,
+    Diagnosis,
     Direction,
     Link,
     Measurement,
@@ -33,8 +34,8 @@ VARIATION_FACTOR, VARIATION_NS, VARIATION = 2.0, 1_000_000, 0.95
 SYNC = "keep both clocks by one source with a bound far below the difference (PTP, or chrony on a near server), or give the fibre's length (fibre: in the link file)"
 
 
-def of(link: Link, measurements: Sequence[Measurement]) -> tuple[Beside, ...]:
-    """Every quantity that was measured in both directions."""
+def of(link: Link, measurements: Sequence[Measurement], diagnoses: Sequence[Diagnosis] = ()) -> tuple[Beside, ...]:
+    """Every quantity that was measured in both directions. `diagnoses`: why a goodput is short, so that no end is taken for the line."""
     streams = [one for one in measurements if one.stamp is not None and one.stamp.summary.sent]
     stream = max(streams, key=lambda one: one.stamp.summary.sent if one.stamp else 0, default=None)
     found: list[Beside] = []
@@ -42,7 +43,7 @@ def of(link: Link, measurements: Sequence[Measurement]) -> tuple[Beside, ...]:
         found += _delay(link, stream, stream.stamp.summary)
         found += _variation(stream, stream.stamp.summary)
         found += _loss(stream, stream.stamp)
-    return (*found, *rates_beside.alone(link, measurements), *rates_beside.at_once(link, measurements))
+    return (*found, *rates_beside.alone(link, measurements, diagnoses), *rates_beside.at_once(link, measurements))
 
 
 # ---- delay

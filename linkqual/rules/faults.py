@@ -20,14 +20,13 @@ from linkqual.model import (
     Plan,
 )
 from linkqual.profile.limits import ASSUMED_MTU
-from linkqual.rules import loaded_path, narrow, ways
+from linkqual.rules import ends, loaded_path, narrow, ways
 from linkqual.session import compared, hop_loss, members, mtu, routes
 from linkqual.session.members import Group
 from linkqual.session.segments import Way
 from linkqual.units import format_count, format_ratio
 
 NARROWEST, SHORT, LOSS, SIZE, ROUTERS = "narrowest hop", "throughput", "loss", "path MTU", "other routers"
-NOT_OF_A_HOP = ("window", "host", "loss", "overhead")  # causes of a short goodput (`Diagnosis.cause`)
 MEMBERS = {"loss": "lossy member", "path": "slow member", "queue": "slow member"}
 
 
@@ -44,6 +43,7 @@ class Fault:
     sender_side: bool = True  # may be in the router `after`, which sends onto the link
     receiver_side: bool = False  # may be in the router `before`
     settle: str = ""
+    joint: str = ", "  # between the words and the place
 
 
 def of(
@@ -72,7 +72,14 @@ def _narrow(measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:
         settle = "load that expires hop by hop (--allow-expiring-load) names one link"
         what = f"{_begins(queue)} lies" if queue.by != "queue" else _begins(queue)
         yield Fault(
-            NARROWEST, what, _seen_under(queue, way), queue.after, queue.before, queue.confidence, settle=settle
+            NARROWEST,
+            what,
+            _seen_under(queue, way),
+            queue.after,
+            queue.before,
+            queue.confidence,
+            settle=settle,
+            joint=" ",
         )
 
 
@@ -102,7 +109,7 @@ def _short(findings: Sequence[Finding], diagnoses: Sequence[Diagnosis], way: Dir
     """A goodput below its limit where nothing showed a place, and no cause was found that is none of a hop."""
     failed = _failed(findings, "throughput", way)
     cause = next((one for one in diagnoses if one.direction is way and one.subject == "line"), None)
-    if failed is None or (cause is not None and cause.cause in NOT_OF_A_HOP):
+    if failed is None or (cause is not None and cause.cause in ends.NOT_OF_A_HOP):
         return
     seen: Evidence = ((failed.step or "throughput", failed.because),)
     if cause is not None:
@@ -147,6 +154,7 @@ def _losses(measurements: Sequence[Measurement], findings: Sequence[Finding], wa
             under.before,
             under.confidence,
             receiver_side=True,
+            joint=" ",
         )
     if failed is None:
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from linkqual.model import Diagnosis, Direction, Finding, Measurement, Outcome, Plan, ThroughputResult
 from linkqual.profile.limits import ASSUMED_MTU
-from linkqual.rules import hosts, loads, seconds
+from linkqual.rules import ends, loads, seconds
 from linkqual.rules.beside import CONFIDENCE, Beside
 from linkqual.rules.looks import (
     FAIL,
@@ -30,7 +30,6 @@ from linkqual.units import format_rate, format_ratio
 from linkqual.wire.codepoints import dscp_name, ecn_name
 
 RDMA_HEADERS = 60  # IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4 around the data of a RoCEv2 packet
-OF_THE_ENDS = ("window", "host")  # causes of a short goodput (`Diagnosis.cause`) that are none of the line
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 
 
@@ -117,23 +116,20 @@ def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction, diagn
             f"{format_rate(loads.median(result))}, and what is contracted is not known",
             "the contracted rate (--cir)",
         )
-    ends = (one for one in diagnoses if one.direction is way and one.subject == "line" and one.cause in OF_THE_ENDS)
-    return _against(what, load, result, allowed, next(ends, None))
+    return _against(what, result, allowed, ends.holding(load, way, diagnoses))
 
 
-def _against(what: str, load: Measurement, result: ThroughputResult, allowed: float, ends: Diagnosis | None) -> Look:
+def _against(what: str, result: ThroughputResult, allowed: float, held: tuple[str, str]) -> Look:
     share = loads.median(result) / allowed
     said = f"{format_rate(loads.median(result))}, {format_ratio(min(share, 1.0))} of what the headers leave of the contract"
     least, most = throughput.seconds_interval(result.receiver_bps, 0.5, CONFIDENCE)
     if least is not None and least >= LESS * allowed:
         return Look(what, PASS, said)
-    if share < LESS and (limited := hosts.limiting(load)):
-        return Look(what, UNKNOWN, f"{said}; but {limited}", seconds.FASTER)
-    if share < LESS and ends is not None:
-        return Look(what, UNKNOWN, f"{said}; but {ends.sentence}", ends.decide)
+    if share < LESS and held[0]:
+        return Look(what, UNKNOWN, f"{said}; but {held[0]}", held[1])
     if most is None or most >= LESS * allowed:
         return Look(what, UNKNOWN, f"{said}, in seconds too few or too uneven to tell", "measure more seconds")
-    return Look(what, FAIL, said, "see why it falls short")
+    return Look(what, FAIL, said, "its cause, as far as it shows, is told with the goodput of that direction")
 
 
 def _together(both: Beside | None, measurements: Sequence[Measurement]) -> Look:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from linkqual.metrics import METRICS
 from linkqual.model import (
+    Diagnosis,
     EndConditions,
     Finding,
     Link,
@@ -45,7 +46,9 @@ LATE_NS = 10_000_000  # one packet in a hundred that much behind schedule: caugh
 ROUND_TRIPS_TO_FIRST_TOKEN = 3  # TCP, TLS 1.3, request
 
 
-def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding]) -> tuple[Note, ...]:
+def of(
+    plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding], diagnoses: Sequence[Diagnosis] = ()
+) -> tuple[Note, ...]:
     """All notes, what matters to the verdict first."""
     found = [
         *_advisory(findings),
@@ -57,7 +60,7 @@ def of(plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Findi
         *members.notes(measurements),
         *narrow.notes(plan, measurements),
         *loaded_path.notes(measurements),
-        *asymmetry.notes(plan.link, measurements),
+        *asymmetry.notes(plan.link, measurements, diagnoses),
         *loads.notes(plan, measurements),
         *bloat.notes(plan, measurements),
         *bursts.notes(measurements),

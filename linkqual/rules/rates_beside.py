@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from linkqual.model import Direction, Link, Measurement, ThroughputResult
-from linkqual.rules import goodput_pair, hosts, ladder, seconds
+from linkqual.model import Diagnosis, Direction, Link, Measurement, ThroughputResult
+from linkqual.rules import ends, goodput_pair, hosts, ladder, seconds
 from linkqual.rules.beside import CONFIDENCE, FORWARD, REVERSE, WAYS, Beside
 from linkqual.session.symmetry import ASYMMETRIC, SYMMETRIC, UNDETERMINED
 from linkqual.stats import throughput
@@ -19,7 +19,7 @@ TOGETHER = 0.9  # of what a direction carries alone
 FEW = 0.9  # confidence: five seconds, as both directions are loaded at once for, have no interval at more
 
 
-def alone(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
+def alone(link: Link, measurements: Sequence[Measurement], diagnoses: Sequence[Diagnosis] = ()) -> Iterator[Beside]:
     """The weaker direction's share q of the stronger one's rate, each against its contracted rate where those differ."""
     taken = {way: load for way in WAYS if (load := seconds.heaviest(measurements, way)) is not None}
     results = {way: load.throughput for way, load in taken.items() if load.throughput and load.throughput.receiver_bps}
@@ -28,16 +28,13 @@ def alone(link: Link, measurements: Sequence[Measurement]) -> Iterator[Beside]:
     pair = goodput_pair.of(results, CONFIDENCE, goodput_pair.contracted(link))
     q, low, high = pair.share
     word = UNDETERMINED if pair.nothing else rate_word(q, low, high)
-    limited = hosts.limiting(taken[pair.weaker]) if word in (ASYMMETRIC, MINOR) else ""
+    apart = word in (ASYMMETRIC, MINOR)
+    held, faster = ends.holding(taken[pair.weaker], pair.weaker, diagnoses) if apart else ("", "")
     said, settle = f"{pair.said}: {pair.weaker_words}{f', {_share_words(q, low, high)}' if q else ''}", ""
     if word == SYMMETRIC:
         said = f"{pair.said}: both directions are alike, {_share_words(q, low, high)}"
-    elif limited:
-        said, word, settle = (
-            f"{said}; but {limited}: the host may be the limit and not the line",
-            UNDETERMINED,
-            seconds.FASTER,
-        )
+    elif held:
+        said, word, settle = f"{said}; but {held}", UNDETERMINED, faster
     elif word == UNDETERMINED and not pair.nothing:
         settle = "measure more seconds of both directions"
     rates = {way: pair.of(way) for way in WAYS}

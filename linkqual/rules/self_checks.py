@@ -24,7 +24,7 @@ def of(
     plan: Plan, measurements: Sequence[Measurement], findings: Sequence[Finding], diagnoses: Sequence[Diagnosis] = ()
 ) -> tuple[SelfCheck, ...]:
     """The three, in the order people ask them."""
-    besides = {one.what: one for one in directions.of(plan.link, measurements)}
+    besides = {one.what: one for one in directions.of(plan.link, measurements, diagnoses)}
     return (
         _combined(SITES, list(sites.looks(plan, measurements)), _INSIDE),
         _combined(NON_BLOCKING, list(non_blocking.looks(plan, measurements, besides, findings, diagnoses)), _COUNTERS),

@@ -28,7 +28,7 @@ def looks(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Look]:
     """What both ends see of the same thing: routers between them, packet sizes, interfaces, single paths; what is declared of both."""
     yield _routers(measurements)
     yield from _sizes(measurements)
-    yield _paths(measurements)
+    yield from _paths(measurements)
     yield from _declared(plan)
     yield from _slots(measurements)
 
@@ -68,14 +68,30 @@ def _sizes(measurements: Sequence[Measurement]) -> Iterator[Look]:
         yield Look("path MTU", UNKNOWN, f"{said}, and {why}", "hosts whose interfaces take packets as long both ways")
 
 
-def _paths(measurements: Sequence[Measurement]) -> Look:
-    """Whether flows that differ by a port fare alike in each direction, or unlike in both."""
+def _paths(measurements: Sequence[Measurement]) -> Iterator[Look]:
+    """Whether flows that differ by a port take paths of unlike length: both ways or neither. Loss and queues are faults and no topology."""
     found = groups(measurements)
     if len(found) < len(WAYS):
-        return unseen("single paths", "members", NO_FLOWS, measurements)
-    there, back = (found[way] for way in WAYS)
-    said = f"{group_words(there)} forward, {group_words(back)} reverse"
-    return Look("single paths", PASS if set(there) == set(back) else FAIL, said)
+        yield unseen("single paths", "members", NO_FLOWS, measurements)
+        return
+    longer = [way for way in WAYS if "path" in found[way]]
+    if len(longer) == 1:
+        said = f"some flows take a longer path {longer[0]}, none that was sent the other way does"
+        yield Look(
+            "single paths",
+            UNKNOWN,
+            said,
+            "more flows (flows: in the profile), or the carrier's own word on its parallel paths",
+        )
+    else:
+        yield Look(
+            "single paths",
+            PASS,
+            "some flows take a longer path, both ways" if longer else "no flow takes a longer path, either way",
+        )
+    if any(set(kinds) - {"path"} for kinds in found.values()):
+        said = ", ".join(f"{group_words(tuple(kind for kind in found[way] if kind != 'path'))} {way}" for way in WAYS)
+        yield Look("faults of single paths", BESIDE, said)
 
 
 def _declared(plan: Plan) -> Iterator[Look]:

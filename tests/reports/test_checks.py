@@ -36,7 +36,7 @@ def test_the_terminal_says_each_in_short_and_three_unknown_in_one_line() -> None
     shown = terminal.render(checked(*CHECKS), 200)
     assert "✗ same topology across sites  FAIL: routers: 3 forward, 4 back" in shown
     assert "? non-blocking for RoCE       UNKNOWN: marking: not looked at. To settle it: measure with" in shown
-    assert "✓ symmetric routes            PASS: as far as both ends see\n" in shown
+    assert "✓ symmetric routes            PASS: as far as both ends see (traces)\n" in shown
     plain = terminal.render(checked(*CHECKS), 200, unicode=False)
     assert "x same topology across sites" in plain
     unknown = [replace(one, outcome="UNKNOWN") for one in CHECKS]

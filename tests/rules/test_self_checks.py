@@ -12,6 +12,7 @@ from linkqual.model import (
     Diagnosis,
     Direction,
     EndConditions,
+    Hop,
     Link,
     MarkingResult,
     MarkingRow,
@@ -30,6 +31,8 @@ from linkqual.reports import html, terminal
 from linkqual.reports.sheet_facts import facts
 from linkqual.rules import self_checks
 from linkqual.rules.self_checks import NON_BLOCKING, ROUTES, SITES
+from linkqual.session import compared
+from linkqual.session.symmetry import compare
 
 from ..reports.samples import SAMPLES
 from ..scenarios.streams import FORWARD, REVERSE, ROUND_TRIP, goodput, stamp, steady
@@ -62,11 +65,14 @@ def sizes(forward: int = 1500, reverse: int = 1500, near: int = 1500, far: int =
     return measured("mtu", mtu=MtuResult(tuple(made)))
 
 
-def flows(way: Direction, lossy: int = 0, short: str = "") -> Measurement:
-    """64 flows over four rounds, of which `lossy` lose one packet in twenty."""
+def flows(way: Direction, lossy: int = 0, short: str = "", longer: int = 0) -> Measurement:
+    """64 flows over four rounds, of which `lossy` lose one packet in twenty and `longer` take 2 ms more."""
     made = [
         MemberFlow(
-            24000 + k, tuple((250, 237 if k < lossy else 250) for _ in range(4)), (5_000_000,) * 16, (5_050_000,) * 16
+            24000 + k,
+            tuple((250, 237 if k < lossy else 250) for _ in range(4)),
+            (5_000_000 + 2_000_000 * (k < longer),) * 16,
+            (5_050_000 + 2_000_000 * (k < longer),) * 16,
         )
         for k in range(64)
     ]
@@ -142,11 +148,6 @@ def with_(*others: Measurement, without: str) -> list[Measurement]:
         (with_(ways(3, 4), without="path"), LINK, "routers: 3 forward, 4 back"),
         (with_(sizes(1500, 1400), without="mtu"), LINK, "path MTU: 1500 bytes forward, 1400 reverse"),
         (with_(sizes(9000, 1500, 9000, 1500), without="mtu"), LINK, "MTU 9000 at the near end, 1500 at the far end"),
-        (
-            with_(flows(FORWARD, 16), flows(REVERSE), without="members"),
-            LINK,
-            "some lose packets forward, all flows alike reverse",
-        ),
         (SEEN, replace(LINK, cir_reverse_bps=20_000_000), "20 Mbit/s reverse (declared)"),
     ],
 )
@@ -154,6 +155,38 @@ def test_what_differs_between_the_sites_fails(taken: list[Measurement], link: Li
     found = of(SITES, *taken, link=link)
     assert found.outcome == "FAIL"
     assert word in found.because
+
+
+def test_a_bad_member_is_a_fault_and_no_other_topology() -> None:
+    lossy = of(SITES, *with_(flows(FORWARD, 16), flows(REVERSE), without="members"))
+    assert lossy.outcome == "PASS"
+    shown = dict(lossy.evidence)
+    assert shown["faults of single paths"] == "some lose packets forward, all flows alike reverse"
+    assert of(NON_BLOCKING, *with_(flows(FORWARD, 16), flows(REVERSE), without="members")).outcome == "FAIL"
+    one = of(SITES, *with_(flows(FORWARD, longer=16), flows(REVERSE), without="members"))
+    assert one.outcome == "UNKNOWN"  # the other way it is only that none was met
+    assert "some flows take a longer path forward" in one.because
+    assert "more flows" in one.settle
+    both = of(SITES, *with_(*(flows(way, longer=16) for way in BOTH), without="members"))
+    assert both.outcome == "PASS"
+    assert "faults of single paths" not in dict(both.evidence)
+
+
+def test_routers_counted_up_to_a_silent_last_one_are_unknown() -> None:
+    other = path(["198.51.100.2"], ["203.0.113.1"])
+    assert other.path is not None
+    back = other.path.reverse
+    hops = (replace(back.hops[0]), Hop(2), replace(back.hops[1], ttl=3))
+    open_ = replace(other.path, reverse=replace(back, hops=hops))
+    found = compare(open_.forward, open_.reverse)
+    assert found.verdict == "undetermined"
+    numbers = compared.measured(open_.forward, open_.reverse)
+    taken = replace(
+        other, path=replace(open_, symmetry=found.verdict, because=found.because, pairs=found.pairs, compared=numbers)
+    )
+    said = of(SITES, *with_(taken, without="path"))
+    assert said.outcome == "UNKNOWN"
+    assert "1 or one fewer forward, 2 or one fewer back" in said.because
 
 
 def test_cards_in_unlike_slots_are_told_of_two_hosts_alone() -> None:

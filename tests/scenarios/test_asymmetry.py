@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from random import Random
 
 import pytest
 
@@ -29,6 +30,7 @@ from linkqual.rules import directions
 from linkqual.session import compared
 from linkqual.session.symmetry import compare
 
+from ..rules.seeded_lines import tcp
 from .streams import (
     FORWARD,
     MS,
@@ -190,6 +192,24 @@ def test_the_weaker_rate_as_a_share_of_the_stronger_one(forward: float, reverse:
     assert bool(found[1]) is (word == "undetermined")
     agreed = Link(cir_bps=round(forward), cir_reverse_bps=round(reverse))
     assert words(*taken, link=agreed)["goodput"][0] == "symmetric"
+
+
+def test_a_rate_that_a_window_holds_down_is_no_asymmetry_of_the_line() -> None:
+    link = Link(cir_bps=10**9, mtu=1500)
+    slow = tcp(4, 5e8, Random(1), rtt=0.012, window=187_500, seconds=65, allowed=941e6)
+    slow = replace(slow, step=replace(slow.step, direction=REVERSE))
+    taken = [goodput(FORWARD, steady(935e6, 65), allowed_bps=941e6), slow]
+    line = Objective("rate_symmetry", "factor", ROUND_TRIP, 1.5)
+    verdict = judged(*taken, lines=(line,), link=link)
+    cause = next(one for one in verdict.diagnoses if one.direction is REVERSE)
+    assert cause.cause == "window"
+    found = one(verdict, line.key)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert cause.sentence in found.because
+    assert found.decide == cause.decide
+    beside = {each.what: each for each in directions.of(link, taken, verdict.diagnoses)}["goodput"]
+    assert (beside.word, beside.settle) == ("undetermined", cause.decide)
+    assert not any("goodput" in note.sentence and note.weight == "warn" for note in verdict.notes)
 
 
 def test_a_rate_that_a_host_holds_down_is_no_asymmetry() -> None:
