@@ -84,10 +84,11 @@ class Watching:
 
 
 @contextlib.contextmanager
-def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 0) -> Iterator[Watching]:
+def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 0, tos: int = 0) -> Iterator[Watching]:
     """From here to the end of the block, `seconds` at most. Without a trace of this direction, or of a load both ways, nothing is asked.
 
-    `base`: octets more than the least in each probe. Never raises for what line or peer do: see `Watching.problem`.
+    `base`: octets more than the least in each probe; `tos`: TOS or Traffic Class of them. Never raises for what line or peer do: see
+    `Watching.problem`.
     """
     found = Watching(direction, bench.hops.get(direction))
     if found.known is None or not found.known.ttls or bench.control is None:
@@ -96,7 +97,7 @@ def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 
     with contextlib.ExitStack() as stack:
         try:
             end = _near if direction is Direction.FORWARD else _far
-            stop = end(bench, found.known, stack, seconds, base)
+            stop = end(bench, found.known, stack, seconds, base, tos)
         except (LinkqualError, OSError) as error:
             found.problem = _said(error)
             yield found
@@ -111,7 +112,7 @@ def watching(bench: Bench, direction: Direction, *, seconds: float, base: int = 
                 found.problem = _said(error)
 
 
-def _near(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int) -> _Stop:
+def _near(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int, tos: int) -> _Stop:
     """Probes from here; the agent's port answers, as it did to the trace, or its kernel says that nobody does."""
     assert bench.control is not None
     port: dict[str, Any] = {"port": known.destination_port}
@@ -121,27 +122,33 @@ def _near(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: floa
             break
     watch = HopWatch(
         bench.peer_address, known.source_port, known.destination_port, known.ttls, bench.family, bench.near_address,
-        seconds=seconds, base=base,
+        seconds=seconds, base=base, tos=tos,
     )  # fmt: skip
     stack.callback(watch.stop)
     return watch.stop
 
 
-def _far(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int) -> _Stop:
+def _far(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float, base: int, tos: int) -> _Stop:
     """Probes from the agent; a port here answers meanwhile."""
     control = bench.control
     assert control is not None
     stack.enter_context(
         Target(bench.near_address, known.destination_port, bench.peer_address, bench.family, seconds=seconds)
     )
-    control.call(
-        "hops.open",
-        source_port=known.source_port,
-        destination_port=known.destination_port,
-        ttls=list(known.ttls),
-        seconds=seconds,
-        base=base,
-    )
+    try:
+        control.call(
+            "hops.open",
+            source_port=known.source_port,
+            destination_port=known.destination_port,
+            ttls=list(known.ttls),
+            seconds=seconds,
+            base=base,
+            **({"tos": tos} if tos else {}),
+        )
+    except PeerError as error:
+        if error.kind == "bad-request":  # what an agent says of a request or an argument that it does not know
+            raise PeerError("the far end's linkqual is older and asks no hops", "update it", error.kind) from None
+        raise
 
     def stop() -> tuple[list[Asked], int]:
         if control.lost():

@@ -14,14 +14,31 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from linkqual.errors import LinkqualError
-from linkqual.model import Conditions, Direction, EndConditions, Fault, Measurement, ServicesResult, ServiceStep, Step
+from linkqual.model import (
+    Conditions,
+    Direction,
+    EndConditions,
+    Fault,
+    LoadedPath,
+    Measurement,
+    ServicesResult,
+    ServiceStep,
+    Step,
+)
 from linkqual.plan.services import Round, rounds_of
-from linkqual.probes import beside, loading
+from linkqual.probes import beside, hops, loading
 from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
 from linkqual.probes.beside import Beside
+from linkqual.probes.hops import Watching
 from linkqual.probes.loading import Loaded, Loading
-from linkqual.session.activation import Rung, services_of
+from linkqual.rules import loaded_path
+from linkqual.session import gentle
+from linkqual.session.activation import OVERSHOOT, Rung, services_of
+from linkqual.session.gentle import span_ns
+from linkqual.session.loaded_path import LEAST_LATE
+from linkqual.stats.histogram import quantile
 from linkqual.units import NS_PER_S
+from linkqual.wire import codepoints
 
 IDLE_NS = NS_PER_S // 5  # of a stream, before its load
 TICK_S = 1.0  # between two words about progress
@@ -41,6 +58,7 @@ class _Test:
     rounds: list[Round]
     taken: list[ServiceStep] = field(default_factory=list)
     loads: dict[_Key, tuple[ExitStack, Loading]] = field(default_factory=dict)
+    paths: list[LoadedPath] = field(default_factory=list)  # what hops showed beside each overshoot
     near: EndConditions = field(default_factory=EndConditions)
     far: EndConditions = field(default_factory=EndConditions)
     fault: Fault | None = None
@@ -59,7 +77,13 @@ def measure(step: Step, bench: Bench) -> Measurement:
     result = ServicesResult(services, tuple(test.taken)) if test.taken else None
     conditions = Conditions(near=test.near, far=test.far)
     return Measurement(
-        step, started, time.monotonic_ns() - clock, services=result, fault=test.fault, conditions=conditions
+        step,
+        started,
+        time.monotonic_ns() - clock,
+        services=result,
+        loaded_path=loaded_path.surest(test.paths),
+        fault=test.fault,
+        conditions=conditions,
     )
 
 
@@ -96,13 +120,15 @@ def _round(test: _Test, together: Round, title: str) -> None:
         with ExitStack() as stack:
             _keep_open(test, {_key(rung) for rung in together})
             loads = [_load(test, rung) for rung in together]
+            watch = stack.enter_context(_watching(test, together))
             for rung in together:
                 if rung.service not in streams:
                     streams[rung.service] = stack.enter_context(_stream(test, rung))
-            carried = _carry_out(test, together, loads, list(streams.values()), title)
+            carried = _carry_out(test, together, loads, [*streams.values(), watch], title)
     except LinkqualError as error:
         test.fault = fault_of(error)
         return
+    _locate(test, together[0], carried[0], streams[together[0].service], watch)
     for rung, loaded in zip(together, carried, strict=True):
         stream = streams.pop(rung.service, None)  # its result stands with one of the loads
         test.taken.append(_taken(rung, loaded, stream))
@@ -141,11 +167,34 @@ def _stream(test: _Test, rung: Rung) -> contextlib.AbstractContextManager[Beside
     )
 
 
-def _carry_out(test: _Test, together: Round, loads: list[Loading], streams: list[Beside], title: str) -> list[Loaded]:
+def _watching(test: _Test, together: Round) -> contextlib.AbstractContextManager[Watching]:
+    """Hops are asked beside an overshoot alone: at the CIR or at CIR + EIR a policer would drop for the probes what is granted."""
+    first = together[0]
+    if first.kind != OVERSHOOT or len(together) > 1 or first.duration_ns < span_ns(LEAST_LATE):
+        return contextlib.nullcontext(Watching(first.direction))
+    seconds = first.duration_ns / NS_PER_S + beside.MARGIN_S
+    return hops.watching(test.bench, first.direction, seconds=seconds, tos=codepoints.octet(first.dscp, 0))
+
+
+def _locate(test: _Test, rung: Rung, loaded: Loaded, stream: Beside, watch: Watching) -> None:
+    """Where the overshoot is held."""
+    seen = stream.added().get(rung.direction)
+    found = watch.result(
+        f"the overshoot of {rung.service} ({gentle.told(rung.load_bps)})",
+        added_ns=quantile(seen.delay, 0.5) if seen is not None else None,
+        lost=gentle.lost([loaded.count]),
+        cut=loaded.fault is not None,
+    )
+    test.paths += [found] if found is not None else []
+
+
+def _carry_out(
+    test: _Test, together: Round, loads: list[Loading], beside_it: list[Beside | Watching], title: str
+) -> list[Loaded]:
     length = max(rung.duration_ns for rung in together)
     with ExitStack() as stack, ThreadPoolExecutor(len(together)) as threads:
-        for stream in streams:
-            stack.enter_context(stream.loaded(until_ns=length))
+        for one in beside_it:
+            stack.enter_context(one.loaded(until_ns=length))
         under_way = [threads.submit(load.run, rung.phase, _quietly) for load, rung in zip(loads, together, strict=True)]
         _tell(test.bench, title, length, lambda: all(one.done() for one in under_way))
         return [one.result() for one in under_way]

@@ -38,7 +38,7 @@ class Hops:
         return found
 
     async def _open(
-        self, *, source_port: int, destination_port: int, ttls: list[int], seconds: float, base: int
+        self, *, source_port: int, destination_port: int, ttls: list[int], seconds: float, base: int, tos: int
     ) -> dict[str, Json]:
         from linkqual.net.hop_watch import HopWatch
 
@@ -56,7 +56,7 @@ class Hops:
             try:
                 self._watch = HopWatch(
                     session.near, source_port, destination_port, ttls, self._family, session.here,
-                    seconds=seconds, base=base,
+                    seconds=seconds, base=base, tos=tos,
                 )  # fmt: skip
             except OSError as error:
                 raise HostError(

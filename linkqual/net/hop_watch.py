@@ -33,10 +33,11 @@ class HopWatch:
         *,
         seconds: float = 3600,
         base: int = 0,
+        tos: int = 0,
     ) -> None:
-        """It ends by itself after `seconds`; `base`: octets more than the least in each probe."""
+        """It ends by itself after `seconds`; `base`: octets more than the least in each probe; `tos`: TOS or Traffic Class of them."""
         self.began_ns = time.monotonic_ns()
-        self._sockets = TraceSockets(family, source, source_port, destination, destination_port, PLAIN)
+        self._sockets = TraceSockets(family, source, source_port, destination, destination_port, PLAIN, tos)
         self._ttls, self._base = tuple(ttls), base
         self._until_ns = self.began_ns + round(seconds * 1e9)
         self._asked: list[Asked] = []

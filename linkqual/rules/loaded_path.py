@@ -21,7 +21,7 @@ def notes(measurements: Sequence[Measurement]) -> Iterator[Note]:
 
 def told(measurements: Sequence[Measurement], direction: Direction) -> tuple[str, str]:
     """What the surest load of a direction shows and whether trains that expire hop by hop agree, and its weight; "" without one."""
-    found = best(measurements, direction)
+    found = best(measurements, direction, beyond=True)
     if found is None:
         return "", "info"
     narrow = next((one.narrow for one in measurements if one.narrow and one.narrow.direction is direction), None)
@@ -29,11 +29,18 @@ def told(measurements: Sequence[Measurement], direction: Direction) -> tuple[str
     return f"{sentence(found)}{agreed}", weight
 
 
-def best(measurements: Sequence[Measurement], direction: Direction) -> LoadedPath | None:
-    """The most sure one of a direction, of those the one that asked most; None when no hop was asked."""
-    both = (path for one in measurements for path in (one.loaded_path, one.loaded_path_back))
-    there = [path for path in both if path is not None and path.direction is direction]
-    return max(there, key=lambda path: (_SURE.index(path.confidence), _asked(path)), default=None)
+def best(measurements: Sequence[Measurement], direction: Direction, *, beyond: bool = False) -> LoadedPath | None:
+    """The most sure one of a direction; None when no hop was asked. `beyond`: also of loads above what a service is granted,
+    which show where that is held, and no fault.
+    """
+    of = (one for one in measurements if beyond or one.services is None)
+    both = (path for one in of for path in (one.loaded_path, one.loaded_path_back))
+    return surest([path for path in both if path is not None and path.direction is direction])
+
+
+def surest(paths: Sequence[LoadedPath]) -> LoadedPath | None:
+    """Of those the one that asked most; None of none."""
+    return max(paths, key=lambda path: (_SURE.index(path.confidence), _asked(path)), default=None)
 
 
 def sentence(found: LoadedPath) -> str:

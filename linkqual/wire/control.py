@@ -212,6 +212,7 @@ REQUESTS: dict[str, dict[str, Argument]] = {
         "ttls": Integers(64),
         "seconds": Number(0.1, 366 * 86400),
         "base": Integer(0, 1000, 0),  # octets more than the least in each probe
+        "tos": Integer(0, 255, 0),  # or Traffic Class, of the probes
     },
     "hops.close": {},
     "bye": {},

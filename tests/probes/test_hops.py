@@ -125,3 +125,20 @@ def test_the_agent_refuses_what_makes_no_sense_and_is_free_again(far_end: Any) -
     for _ in range(2):  # the one before is ended
         assert far_end.control.call("hops.open", **flow, ttls=[1], seconds=5) == {}
     assert set(far_end.control.call("hops.close")) == {"addresses", "asked", "ended_ns"}
+    assert far_end.control.call("hops.open", **flow, ttls=[1], seconds=5, tos=184) == {}
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("kind", ["bad-request", "busy"])
+def test_an_agent_that_knows_no_such_request_is_called_older(kind: str) -> None:
+    class Older:
+        def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+            assert "tos" not in arguments  # where none is needed, an agent that knows no such argument serves it too
+            raise PeerError(f"far: there is no request {name!r}", "the near end is newer than this agent", kind)
+
+    known = hop_watch.Known(33_500, 0, (hop_watch.LoadedHop(1, "127.0.0.1", 1, (1000,)),))
+    bench = Bench("127.0.0.1", "127.0.0.1", control=Older(), hops={Direction.REVERSE: known})  # type: ignore[arg-type]
+    with hops.watching(bench, Direction.REVERSE, seconds=5) as watch:
+        pass
+    older = "the far end's linkqual is older and asks no hops (update it)"
+    assert (watch.problem == older) == (kind == "bad-request")

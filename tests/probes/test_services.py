@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from linkqual.impair import Bottleneck, Rate
-from linkqual.model import Direction, EndConditions, Fault, Link, LoadCount, LossEvent, Service, Step
+from linkqual.model import Direction, EndConditions, Fault, Link, LoadCount, LoadedHop, LossEvent, Service, Step
 from linkqual.plan import PlanOptions, make
 from linkqual.probes import search, services
 from linkqual.probes.bench import Bench
 from linkqual.probes.loading import Loaded
 from linkqual.profile import parse
+from linkqual.rules import loaded_path
+from linkqual.session.hop_watch import Known
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
 
@@ -92,6 +94,9 @@ class _Stream:
     def result(self) -> None:
         return None
 
+    def added(self) -> dict[str, Any]:
+        return {}
+
 
 @contextlib.contextmanager
 def _running(*_: Any, **__: Any) -> Iterator[_Stream]:
@@ -157,6 +162,38 @@ def test_both_directions_at_once_when_asked(on: Callable[[Line], Bench]) -> None
         for service, kind in (("data", "cir"), ("data", "eir"), ("voice", "cir"))
         for way in (Direction.FORWARD, Direction.REVERSE)
     ]
+
+
+@pytest.mark.parametrize(("length", "asked"), [("6 s", [104, 184]), ("5 s", [])])
+def test_hops_are_asked_beside_each_overshoot_that_is_long_enough(
+    on: Callable[[Line], Bench], monkeypatch: pytest.MonkeyPatch, length: str, asked: list[int]
+) -> None:
+    """At the CIR and at CIR + EIR a policer would drop for the probes what is granted."""
+    line, marks, meant = Line(10_000_000), [], []
+    known = Known(40_000, 33_434, (LoadedHop(1, "10.0.1.1", 1, (1_000_000,)),))
+
+    @contextlib.contextmanager
+    def watching(_bench: Bench, way: Direction, *, seconds: float, tos: int) -> Iterator[services.Watching]:
+        marks.append(tos)
+        watch = services.Watching(way, known)
+        before = len(line.sent)
+        yield watch
+        meant.extend(phase.name for _, phase in line.sent[before:])
+        assert len(watch.spans) == 1
+        assert seconds > 6
+
+    monkeypatch.setattr(services.hops, "watching", watching)
+    bench = on(line)
+    done = services.measure(steps(f"  services: {{step: {length}, performance: none}}")[0], bench)
+    assert marks == asked
+    assert meant == (["data overshoot", "voice overshoot"] if asked else [])
+    if asked:
+        assert done.loaded_path is not None
+        assert done.loaded_path.load.startswith("the overshoot of data (UDP at ")
+        assert loaded_path.best([done], Direction.FORWARD) is None  # no fault: it is beyond the contract
+        assert "under the overshoot of data" in loaded_path.told([done], Direction.FORWARD)[0]
+    else:
+        assert done.loaded_path is None
 
 
 @pytest.mark.parametrize("kind", ["interrupted", "peer-lost", "cap"])
