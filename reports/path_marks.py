@@ -43,6 +43,12 @@ def narrow_of(taken: Sequence[Measurement], way: Direction) -> NarrowResult | No
     return next((m.narrow for m in taken if m.narrow is not None and m.narrow.direction is way), None)
 
 
+def crossing(taken: Sequence[Measurement], way: Direction, links: int) -> NarrowResult | None:
+    """The same, where its load crossed as many links as are drawn: else no link of it is one of these."""
+    found = narrow_of(taken, way)
+    return found if found is not None and found.links in (0, links) else None
+
+
 def capacities(found: NarrowResult) -> dict[int, Capacity]:
     """Of each link something is known of. What a longer part of the way let through, each of its links carries at least."""
     seen = [(one.number, one.rate_bps, one.rate_bps or one.offered_bps) for one in found.seen]
@@ -74,7 +80,7 @@ def marks(
 ) -> dict[int, tuple[Mark, ...]]:
     """By link number, what matters most first."""
     found: dict[int, list[Mark]] = {}
-    narrow = narrow_of(taken, way)
+    narrow = crossing(taken, way, links)
     pairs = [*(_of_narrow(narrow) if narrow is not None else ()), *_of_load(taken, way), *_of_mtu(taken, way, links)]
     pairs += [(number, Mark(ALONE, ALONE_WORDS[way], ALONE_WORDS[way])) for number in sorted(alone)]
     for number, mark in pairs:

@@ -240,7 +240,7 @@ def _alone(path: PathResult | None) -> tuple[frozenset[int], frozenset[int]]:
 def _lane(
     way: Direction, stops: Sequence[Stop], trace: Trace | None, taken: Sequence[Measurement], alone: frozenset[int]
 ) -> Lane:
-    narrow = path_marks.narrow_of(taken, way)
+    narrow = path_marks.crossing(taken, way, len(stops) - 1)
     capacities = path_marks.capacities(narrow) if narrow is not None else {}
     marks = path_marks.marks(taken, way, len(stops) - 1, alone)
     whole = bool(trace is not None and trace.hops and trace.hops[-1].reached)

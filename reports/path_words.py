@@ -28,8 +28,7 @@ def course(q: Qualification, *, whole: bool = True) -> Lines:
     said = [("path", _compared(path, whole=whole))] if path is not None else []
     for way in (Direction.FORWARD, Direction.REVERSE):
         found = path_marks.narrow_of(q.measurements, way)
-        trace = (path.forward if way is Direction.FORWARD else path.reverse).hops if path is not None else ()
-        said += [("narrowest", narrow.sentence(found, trace))] if found is not None else []
+        said += [("narrowest", narrow.told(q.measurements, found))] if found is not None else []
     return said
 
 

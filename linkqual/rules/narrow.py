@@ -11,6 +11,7 @@ from linkqual.units import format_duration, format_rate, format_size
 FRAME_OVERHEAD = 14  # bytes of Ethernet without FCS: what a queue of a host or router counts
 OTHERS = "whether others send over it too is not known; they would make it seem that much slower"
 ALONE = "nothing else was on it"
+UNTOLD = "a policer or a shaper with a queue under 3 ms"
 AS_CONTRACTED = 0.98  # of the contract: less is a warning
 
 
@@ -18,8 +19,15 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
     """A sentence for each direction that was searched."""
     for one in measurements:
         if one.narrow is not None:
-            trace = ways.hops(measurements, one.step.direction)
-            yield Note("narrow", sentence(one.narrow, trace), _weight(plan, one.narrow))
+            yield Note("narrow", told(measurements, one.narrow), _weight(plan, one.narrow))
+
+
+def told(measurements: Sequence[Measurement], found: NarrowResult) -> str:
+    """The sentence, by what the traces of the same run show; where flows part there, the routers named may not be those of the load."""
+    said = sentence(found, ways.hops(measurements, found.direction))
+    if found.named and ways.shared(measurements, found.direction):
+        said += "; flows are shared over several ways there, and the addresses are those of the traced flow, not of this load"
+    return said
 
 
 def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
@@ -28,7 +36,7 @@ def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
         return f"{found.direction}, no bottleneck below {_counted(found, found.at_least_bps or 0)}: {found.because}"
     if found.rate_bps is None:
         return f"{found.direction}, the narrowest hop is not known: {found.because}"
-    limit = f"{_rates(found, found.rate_bps[0])}, a {found.kind}{_depths(found)}"
+    limit = f"{_rates(found, found.rate_bps[0])}, {kind_of(found)}{_depths(found)}"
     if not found.named:
         return f"{found.direction}, the whole way carries {limit}; which link limits it is not known: {found.because}"
     where = where_is(found.named, found.links, trace)
@@ -49,6 +57,9 @@ def _shared(found: NarrowResult) -> str:
 
 def where_is(link: int, links: int, trace: Sequence[Hop]) -> str:
     """The link in words: between the nearest places that have an address on either side; a part that hides is said to be one."""
+    end = ways.end(trace)
+    if end not in (None, links):
+        return f"link {link} of {links} (the trace crossed {end}: the route changed, or flows take several; which of its routers are beside that link is not known)"
     known = {hop.ttl: hop.address for hop in trace if hop.address is not None}
     before = max((ttl for ttl in known if ttl < link), default=0)
     behind = min((ttl for ttl in known if link <= ttl < links), default=links)
@@ -66,6 +77,11 @@ def where_is(link: int, links: int, trace: Sequence[Hop]) -> str:
 def carries(found: NarrowResult) -> str:
     """The rate of the narrowest hop as the contract counts; "" where it is not known."""
     return _counted(found, found.rate_bps[0]) if found.rate_bps is not None else ""
+
+
+def kind_of(found: NarrowResult) -> str:
+    """What it is, as far as told."""
+    return f"a {found.kind}" if found.kind in {"policer", "shaper"} else UNTOLD
 
 
 def _counted(found: NarrowResult, bps: float) -> str:

@@ -17,6 +17,7 @@ from linkqual.units import format_rate
 
 EGRESS = {Direction.FORWARD: "end A's egress", Direction.REVERSE: "end B's egress"}
 MIDDLE = "the middle"
+SURELY_MORE = 1.1  # times a figure: what counts another layer, or a bucket that was full, is no contradiction
 ALONE = "one end's figure alone says nothing of the line: what it carries is the least of the three"
 
 
@@ -48,12 +49,22 @@ def _place(egress: bool, way: Direction, link: Link, measurements: Sequence[Meas
     declared = _declared(egress, way, link)
     told = (("declared", declared),) if declared else ()
     if seen:
-        best = next((one for one in seen if one.exact), None) or max(seen, key=lambda one: one.bps)
+        most = max(seen, key=lambda one: one.bps)
+        best = next((one for one in seen if one.exact), most)
+        if most.bps > SURELY_MORE * best.bps:
+            return Place(name, way, "unknown", _contradiction(best, most), (*evidence, *begins, *told))
         said = best.words if best.exact else f"at least {best.words}"
         return Place(name, way, "measured", said, (*evidence, *begins, *told))
     if declared:
         return Place(name, way, "declared", declared, (*begins, *told))
     return Place(name, way, "unknown", "neither measured nor declared", begins)
+
+
+def _contradiction(figure: _Said, carried: _Said) -> str:
+    return (
+        f"two measurements contradict each other: {figure.words} ({figure.source}), and at least {carried.words} ({carried.source}); "
+        "their flows may have taken several paths, or the line changed meanwhile"
+    )
 
 
 def _narrow(egress: bool, way: Direction, measurements: Sequence[Measurement]) -> Iterator[_Said]:

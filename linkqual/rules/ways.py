@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from linkqual.model import Direction, Hop, Measurement, PathResult
+from linkqual.session import routes, shared_ways
 from linkqual.session.alignment import same_router
 from linkqual.session.segments import Way
 from linkqual.session.symmetry import SYMMETRIC, routers_of
@@ -43,6 +44,19 @@ def hops(measurements: Sequence[Measurement], direction: Direction) -> tuple[Hop
     return ()
 
 
+def end(trace: Sequence[Hop]) -> int | None:
+    """Links a trace crossed to its end; None where it did not get there."""
+    return next((hop.ttl for hop in trace if hop.reached), None)
+
+
+def shared(measurements: Sequence[Measurement], direction: Direction) -> bool:
+    """Whether flows that differ by a port alone were seen to meet other routers."""
+    forward = direction is Direction.FORWARD
+    sets = [shared_ways.there(one.path) if forward else shared_ways.back(one.path) for one in measurements if one.path]
+    sets += [one.members.traces for one in measurements if one.members and one.members.direction is direction]
+    return any(routes.parting(flows) is not None for flows in sets)
+
+
 def between(way: Way, after: int | None, before: int | None) -> str:
     """ "between hop 2 (192.0.2.1) and the far end", silent hops in between said; None: "anywhere between both ends"."""
     if after is None or before is None:
@@ -53,13 +67,18 @@ def between(way: Way, after: int | None, before: int | None) -> str:
 
 
 def point(way: Way, hop: int) -> str:
-    """ "hop 2 (192.0.2.1)", "hop 3 (silent)", "the far end"."""
+    """ "hop 2 (192.0.2.1)", "hop 3 (silent)", "hop 3 (192.0.2.9, silent itself)", "the far end"."""
     first, last = ENDS[way.direction]
     if hop <= 0:
         return first
     if hop >= way.last:
         return last
-    return f"hop {hop} ({way.shown.get(hop, 'silent')})" if way.shown else f"hop {hop}"
+    if not way.shown or hop in way.shown:
+        return f"hop {hop} ({way.shown[hop]})" if way.shown else f"hop {hop}"
+    told = next(
+        (address for address, at in way.names.items() if at == hop), ""
+    )  # by other routers, or the other direction
+    return f"hop {hop} ({told}, silent itself)" if told else f"hop {hop} (silent)"
 
 
 def _other(direction: Direction) -> Direction:
@@ -99,7 +118,7 @@ def _add_links(links: dict[str, int], hop: Hop, towards_asking: int, onward: int
 
 def _last(measurements: Sequence[Measurement], direction: Direction) -> int | None:
     """The hop that is the receiving host, by whatever reached it."""
-    reached = next((hop.ttl for hop in hops(measurements, direction) if hop.reached), None)
+    reached = end(hops(measurements, direction))
     for one in measurements:
         if reached is None and one.narrow is not None and one.narrow.direction is direction and one.narrow.links:
             reached = one.narrow.links

@@ -13,6 +13,7 @@ from linkqual.model import (
     Link,
     LinkSeen,
     Measurement,
+    MemberTrace,
     NarrowResult,
     PathResult,
     Plan,
@@ -21,7 +22,7 @@ from linkqual.model import (
     Trace,
 )
 from linkqual.plan import PlanOptions, make
-from linkqual.rules.narrow import notes, sentence, where_is
+from linkqual.rules.narrow import notes, sentence, told, where_is
 
 MBIT = 1_000_000
 FORWARD = Step("narrow/forward", "narrow", {}, Direction.FORWARD)
@@ -80,6 +81,23 @@ def test_where_it_is() -> None:
     assert where_is(4, 4, HOPS) == "link 4 of 4, between 10.0.3.2 and the receiving host"
     assert where_is(2, 4, ()) == "link 2 of 4"
     assert where_is(1, 4, HOPS[3:]).endswith("in a part with 3 hidden routers")
+
+
+def test_a_load_that_crossed_another_number_of_links_is_beside_none_of_the_traced_routers() -> None:
+    other = where_is(3, 6, HOPS)
+    assert other.startswith("link 3 of 6 (the trace crossed 4")
+    assert "10.0." not in other
+    assert "10.0." not in sentence(replace(FOUND, links=6), HOPS)
+
+
+def test_where_flows_part_the_addresses_are_those_of_the_traced_flow() -> None:
+    def said(*flows: MemberTrace) -> str:
+        assert PATH.path is not None
+        path = replace(PATH, path=replace(PATH.path, flows=flows))
+        return told((path, measured(FOUND)), FOUND)
+
+    assert "not of this load" in said(MemberTrace(7, ("10.0.1.2", None, "10.0.9.2")))
+    assert "not of this load" not in said(MemberTrace(7, ("10.0.1.2", None, "10.0.3.2")))
 
 
 def test_one_sentence_says_rate_kind_near_ties_and_confidence() -> None:

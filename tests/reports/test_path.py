@@ -434,6 +434,14 @@ def test_paths_of_every_length_with_long_names_stay_readable(width: int) -> None
             assert text.x + half <= width, text
 
 
+def test_a_load_that_crossed_another_number_of_links_marks_none_of_the_drawn_ones() -> None:
+    found = narrowed()
+    other = tuple(replace(m, narrow=replace(m.narrow, links=9)) if m.narrow else m for m in found.measurements)
+    lanes = shown(replace(found, measurements=other)).lanes
+    assert all(link.capacity is None and not link.marked("narrowest") for lane in lanes for link in lane.links)
+    assert any(link.marked("queue") for lane in lanes for link in lane.links)
+
+
 def test_what_others_leave_of_the_narrowest_link_is_said_beside_it() -> None:
     busy = shown(of(taken("narrow", narrow=narrow(free_bps=(60 * MBIT, 58 * MBIT, 62 * MBIT)))))
     (mark,) = busy.forward.links[2].marks

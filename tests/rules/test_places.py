@@ -70,6 +70,21 @@ def test_the_narrowest_hop_at_the_egress_bounds_the_middle() -> None:
     ] * 2
 
 
+def test_what_was_carried_contradicts_a_smaller_figure() -> None:
+    def found(bps: float) -> tuple[Place, ...]:
+        tcp = one("throughput/forward/16", THERE, throughput=ThroughputResult(16, (bps,) * 3))
+        first = replace(FOUND, named=1, narrow=(1,), seen=(LinkSeen(1, 90e6, 50e6, narrow=True),))
+        return places(one("narrow/forward", THERE, narrow=first), tcp)
+
+    egress, middle, *_ = found(200e6)
+    assert egress.state == "unknown"
+    assert "contradict each other: 50 Mbit/s (L2)" in egress.said
+    assert "at least 200 Mbit/s of TCP payload" in egress.said
+    assert len(egress.evidence) == 3  # both ways of reading the trains, and the load
+    assert middle.said == "at least 200 Mbit/s of TCP payload"
+    assert found(52e6)[0].said == "50 Mbit/s (L2)"  # no more than a bucket lets through at first
+
+
 def test_every_load_bounds_the_whole_way() -> None:
     tcp = one("throughput/forward/16", THERE, throughput=ThroughputResult(16, (92e6, 94e6)))
     slow = one("throughput/forward/1", THERE, throughput=ThroughputResult(1, (20e6,)))
