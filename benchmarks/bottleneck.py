@@ -135,6 +135,8 @@ def in_memory(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
 def told(seen: tuple[Rate, ...], kind: str, seed: int, found: NarrowResult, seconds: float) -> Row:
     """What was found of links at these rates, in the order of the direction measured."""
     least, value = min(rate.bps for rate in seen), found.rate_bps[0] if found.rate_bps else None
+    limit = min(seen, key=lambda rate: abs(rate.bps - (value or least)))
+    truth = "policer" if limit.policer else "shaper"
     return {
         "seed": seed,
         "right": right(seen, found),
@@ -146,7 +148,8 @@ def told(seen: tuple[Rate, ...], kind: str, seed: int, found: NarrowResult, seco
         "expired": found.expired,
         "narrow": found.narrow,
         "kind": found.kind,
-        "kind_right": found.kind == ("policer" if kind == "policer" else "shaper"),
+        "kind_right": found.kind == truth,
+        "kind_wrong": found.kind not in (truth, "limit"),
         "confidence": found.confidence,
         "said": found.because,
         "rates": [round(rate.bps / MBIT) for rate in seen],
@@ -189,6 +192,7 @@ def figures(rows: list[Row]) -> Row:
         "chains": len(rows),
         "right": sum(row["right"] for row in rows),
         "kind_right": sum(bool(row.get("kind_right")) for row in rows),
+        "kind_wrong": sum(bool(row.get("kind_wrong")) for row in rows),
         "capacity_error_median": round(statistics.median(errors), 6) if errors else None,
         "capacity_error_p95": round(float(np.quantile(errors, 0.95)), 6) if errors else None,
         "seconds_median": round(statistics.median(row.get("seconds", 0.0) for row in rows), 2),
@@ -206,7 +210,7 @@ def _line(kind: str, table: Row) -> str:
         for name in ("capacity_error_median", "capacity_error_p95")
     )
     return (
-        f"{kind:8} {table['right']:4} of {table['chains']:3}  kind {table['kind_right']:3}  error {median:>8} {high:>8}  "
+        f"{kind:8} {table['right']:4} of {table['chains']:3}  kind {table['kind_right']:3}, wrong {table['kind_wrong']:2}  error {median:>8} {high:>8}  "
         f"{table['seconds_median']:5} s, at most {table['seconds_max']:5} s  {table['megabytes_max']:5} MB  wrong: {wrong}"
     )
 

@@ -34,7 +34,7 @@ class NarrowResult:
 
     Where others send over the narrowest link too (`busy`), rates are capacities: `seen` as if the same of them crossed each link.
 
-    `kind`: "shaper", "policer", "none" (nothing slower than the sender: `at_least_bps`), "unknown" (`because` says why).
+    `kind`: "shaper", "policer", "limit" (one of them; they were not told apart), "none" (nothing slower than the sender: `at_least_bps`), "unknown" (`because` says why).
     """
 
     direction: Direction

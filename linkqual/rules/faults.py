@@ -89,7 +89,7 @@ def _pinned(key: str, found: NarrowResult, way: Way, queue: LoadedPath | None) -
     pinned = f"link {found.named} of {found.links or way.last}, {found.confidence} confidence: {found.because}{near}"
     return Fault(
         NARROWEST,
-        f"{narrow.carries(found)}, a {found.kind}",
+        f"{narrow.carries(found)}, {narrow.kind_of(found)}",
         ((key, pinned), *(_seen_under(queue, way) if queue is not None else ())),
         found.named - 1,
         found.named,

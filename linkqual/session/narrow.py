@@ -43,9 +43,11 @@ _KIND_PACE, _LEAST_KIND = 1.5, 1.08  # times the rate, at most and at least
 _BELOW = 0.9  # of what a wider link carries: nothing waits there
 _REST_NS = 20_000_000
 _ROUND_NS = 250_000_000  # what each train takes besides its sending, until that is known
+_LADDER_SPARE_NS = 50_000_000  # a host held up has no use for the ladder
 _SLOWLY = 1.1  # times as long as it should may a train last
 _KEPT = 2  # trains to single routers for which time is kept
 _PREFIX_NS = 150_000_000  # of a train to one router, mostly
+_SHORTER = 0.5  # of what it should last: a train to one router still tells something
 _PROFILE = 0.8  # of the time, after which only the search itself goes on
 
 
@@ -102,15 +104,15 @@ class Narrow:
         self._due_ns = 0
         if ask is not None:
             lasts_ns = self._lasts_ns(ask) - ask.wait_ns
-            train = replace(
-                ask.train, duration_ns=round(_SLOWLY * lasts_ns) + _ROUND_NS
-            )  # a queue of the host itself may hold it up
+            spare_ns = _LADDER_SPARE_NS if ask.train.lead else _ROUND_NS  # its own queue may hold a host up
+            train = replace(ask.train, duration_ns=round(_SLOWLY * lasts_ns) + spare_ns)
             ask, self._asked, self._due_ns = replace(ask, train=train), train, ask.wait_ns + lasts_ns
         return ask
 
     def _lasts_ns(self, ask: Ask) -> int:
         bits = ask.train.packets * self.bounds.packet_bytes * 8
-        return ask.wait_ns + bits * NS_PER_S // max(1, ask.train.rate_bps)
+        held_bps = self.way.held_bps * self.bounds.packet_bytes / self.bounds.each
+        return ask.wait_ns + round(bits * NS_PER_S / max(1.0, min(ask.train.rate_bps, held_bps)))
 
     def _left_ns(self, reserve: bool = False) -> int:
         """For sending, and rest before it; without what halving takes, where that is to be kept."""
@@ -159,6 +161,8 @@ class Narrow:
         if self.links < 2 or self._laddered or self.prefixes.own or not self.prefixes.coarse:
             return None
         self._laddered = True
+        if self.way.held_bps < FASTEST_SHARE * self.rate_bps:  # nor would a rung be faster
+            return None
         ask = Ask(_REST_NS, self.loads.ladder(self.links - 1))
         fits = self._lasts_ns(ask) <= self._left_ns() - self._round_ns - _PREFIX_NS
         return ask if fits and self._affordable(ask) else None
@@ -181,6 +185,9 @@ class Narrow:
         if router is None or self.ended:
             return None
         ask = Ask(_REST_NS, self.loads.prefix(router))
+        fits = self._left_ns() / self._lasts_ns(ask)
+        if _SHORTER < fits < 1:
+            ask = replace(ask, train=replace(ask.train, packets=int(0.98 * fits * ask.train.packets)))
         if not self._affordable(ask):
             self.ended = "bytes"
         elif self._lasts_ns(ask) > self._left_ns():

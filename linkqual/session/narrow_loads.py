@@ -20,6 +20,7 @@ MARKER_IN = (
 LADDER_MARKER_IN = 2  # of a ladder, whose markers are lost like load: more of them are left to count
 LEAST_PACE = 1.3  # asked of a sender, though it never went so fast
 GENTLE = 1.06  # times what the first one showed
+_LEAST_TOLD = 1.15  # times the rate: slower, it would not count
 _LEAST_OVER = 0.05  # of the pace: by so much a bucket drains at least
 _CLIMB_GAP_NS = 2_000_000
 _TAIL_PACKETS = 300
@@ -79,17 +80,22 @@ class Loads:
             lasts_ns = prefixes.drains_ns(router, whole)
             if prefixes.level(router):  # what came through was a bucket's, not a wider link's
                 lasts_ns = self._drains_ns(pace, DEEPEST_BUCKET) + 2 * TAIL_NS
-            elif seen.rate_bps is not None:  # faster, its queue would fill before the bucket behind it is empty
-                pace = min(pace, GENTLE * whole.at(pace) * seen.rate_bps / whole.capacity_bps)
+            elif (
+                seen.rate_bps is not None and not seen.error
+            ):  # faster, its queue would fill before the bucket behind it is empty
+                gentle = GENTLE * whole.at(pace) * seen.rate_bps / whole.capacity_bps
+                pace = min(pace, max(gentle, _LEAST_TOLD * whole.rate_bps))
             packets = self._packets(pace, lasts_ns)
         return self._phase("prefix", pace, packets, router)
 
     def _drains_ns(self, pace: float, bucket_bytes: float) -> float:
-        """For how long load of this pace must last to empty the bucket, with some to spare."""
-        return BUCKETS * bucket_bytes * 8 * NS_PER_S / max(pace - self.way.rate_bps, _LEAST_OVER * pace)
+        """For how long load of this pace must last to empty the bucket, with some to spare. A wider link ahead lets only its own rate reach that."""
+        wider = self.way.faster_bps if self.way.unsteady else math.inf
+        over = min(pace, wider, self.way.held_bps) - self.way.rate_bps
+        return BUCKETS * bucket_bytes * 8 * NS_PER_S / max(over, _LEAST_OVER * pace)
 
     def _packets(self, pace: float, lasts_ns: float) -> int:
-        return math.ceil(pace * lasts_ns / NS_PER_S / 8 / self.way.bounds.each)
+        return math.ceil(min(pace, self.way.held_bps) * lasts_ns / NS_PER_S / 8 / self.way.bounds.each)
 
     def _phase(self, name: str, pace: float, packets: int, router: int = 0) -> Phase:
         bounds = self.way.bounds

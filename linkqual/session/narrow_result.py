@@ -52,7 +52,8 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
         return replace(found, because=_ENDED.get(ended, "the trains did not agree"))
     rates = [train.rate_bps or 0.0 for train in good]
     best = max(good, key=lambda train: train.steady_ns).rate_bps or 0.0
-    kind, shared = "policer" if search.way.policed else "shaper", search.way.shared
+    way, shared = search.way, search.way.shared
+    kind = "policer" if way.policed else "shaper" if way.queues else "limit"
     buffers = [train.buffer_ns for train in good if train.buffer_ns is not None]
     buckets = [train.bucket_bytes or 0.0 for train in good]
     found = replace(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from linkqual.model import Train
 from linkqual.session import topp
@@ -11,13 +14,27 @@ from linkqual.session.prefix_train import Ints
 from linkqual.session.prefixes import Prefixes, Whole
 from linkqual.session.topp import Point, Shared, Spacing
 from linkqual.session.train import Bounds, Trains
-from linkqual.session.train_result import HELD, HELD_UP, RISEN_NS, agreeing, congested, is_policed
-from linkqual.stats.arrival_curve import Idle
+from linkqual.session.train_result import (
+    HELD,
+    HELD_UP,
+    QUEUE_NS,
+    QUEUE_PACKETS,
+    RISEN_NS,
+    agreeing,
+    congested,
+    is_policed,
+    takes_ns,
+)  # fmt: skip
+from linkqual.stats.arrival_curve import Idle, onset
 from linkqual.units import NS_PER_S
 
 FASTER = 1.04  # times the rate: what trains much faster than it showed is more, so others may share it
 _ABOUT, _FAR = 0.12, 0.35  # of the rate: how far trains without loss may be from it
-_OWN = 1.003  # times what came through: as much as a full queue of the host itself takes
+_OWN, _MOST_OWN = 1.003, 1.025  # times what came through: as much as a full queue of the host itself takes
+_OWN_DEEP_NS = 20_000_000
+_BEFORE = 10  # packets that tell how fast they came while the bucket was not empty
+_UNKNOWN = 1.3  # times the rate, where so few came
+_OWN_LOST = 0.002  # once that queue is full
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +44,9 @@ class Told:
     train: Train
     spaced: Spacing | None
     points: tuple[Point, ...]
+    queued_ns: float = (
+        0.0  # what waited before the limit itself, at least: came after its bucket was empty, and was not dropped
+    )
 
 
 @dataclass(slots=True)
@@ -52,7 +72,7 @@ class WholeWay:
         if spaced is not None:  # pauses of the host do not count
             spaced = replace(spaced, rate_bps=train.rate_bps or spaced.rate_bps)
         paced = topp.points(numbers, departed, arrived, each, packets) if phase.name == "pace" else []
-        self.told.append(Told(train, spaced, tuple(paced)))
+        self.told.append(Told(train, spaced, tuple(paced), _queued_ns(packets, train, numbers, arrived)))
 
     def reaches(self, bps: float) -> bool:
         """Whether this is the rate found: of a train that found another, another link was the limit."""
@@ -62,19 +82,30 @@ class WholeWay:
         """Whether this host's own queue was full: it sent no faster than packets came out at the other end, and all of them waited."""
         assert self.base is not None
         half = len(numbers) // 2
-        span_ns = int(departed[-1] - departed[half])
-        if train.void or not train.steady_ns or span_ns <= 0 or train.lost > topp.LOST * train.packets:
+        span_ns, numbers, departed = int(departed[-1] - departed[half]), numbers[half:], departed[half:]
+        if train.void or not train.steady_ns or span_ns <= 0:
             return False
-        offered = float(numbers[-1] - numbers[half]) * self.bounds.each * 8 * NS_PER_S / span_ns
+        count = int(numbers[-1] - numbers[0])
+        if count + 1 - len(numbers) > _OWN_LOST * count:
+            return False
+        offered = count * self.bounds.each * 8 * NS_PER_S / span_ns
         asked = phase.rate_bps * self.bounds.each / self.bounds.packet_bytes
-        return offered < min(HELD * asked, _OWN * (train.rate_bps or 0.0)) and (train.rise_ns or 0) > max(
-            RISEN_NS, 6 * self.base.noise_ns
-        )
+        pause = int(np.diff(departed).max()) / span_ns  # a full queue takes many packets at once, then none for a while
+        most = min(_MOST_OWN, _OWN + pause) * (train.rate_bps or 0.0)
+        return offered < min(HELD * asked, most) and (train.rise_ns or 0) > max(RISEN_NS, 6 * self.base.noise_ns)
 
     @property
     def rate_bps(self) -> float:
         """What the whole way let through, as the contract counts; 0: not known yet."""
         return self.trains.rate_bps
+
+    @property
+    def held_bps(self) -> float:
+        """What the sending host reached at least, where it did not keep the pace for long; infinite where it did."""
+        long = [train for train in self.trains.taken if train.purpose != "search" and train.offered_bps > 0]
+        return min(
+            (train.offered_bps for train in long if train.offered_bps < HELD * train.asked_bps), default=math.inf
+        )
 
     @property
     def known(self) -> list[Train]:
@@ -91,6 +122,16 @@ class WholeWay:
             or (slowest is not None and is_policed(slowest, self.bounds.each))
             or self.prefixes.dropped(self.rate_bps)
         )
+
+    @property
+    def queues(self) -> bool:
+        """Whether packets certainly wait before the limit itself, and not only before a wider link ahead."""
+        if self.prefixes.own:
+            risen = max((train.rise_ns or 0 for train in self.known), default=0)
+            return risen > _OWN_DEEP_NS  # what refuses packets at once holds a sender up a little too
+        takes = takes_ns(self.known[0], self.bounds.each) if self.known else 0.0
+        reached = [told for told in self.told if abs((told.train.rate_bps or 0.0) / self.rate_bps - 1) <= HELD_UP]
+        return any(told.queued_ns > QUEUE_NS + QUEUE_PACKETS * takes for told in reached)
 
     @property
     def reached(self) -> list[Train]:
@@ -174,3 +215,19 @@ class WholeWay:
     def unsteady(self) -> bool:
         """Whether it is more than those a little above the rate showed."""
         return self.faster_bps > FASTER * self.rate_bps
+
+
+def _queued_ns(packets: int, train: Train, numbers: Ints, arrived: Ints) -> float:
+    """What a train shows of the queue before its limit: packets came out at the rate, though more came, and none was dropped yet."""
+    if not train.steady_ns or not train.rate_bps:
+        return 0.0
+    since = np.sort(arrived) - arrived.min()
+    begin = int(since[-1]) - train.steady_ns
+    dropped = onset(numbers, packets)
+    if dropped is None and train.lost > topp.LOST * packets:
+        return 0.0
+    until = int(since[-1] if dropped is None else since[min(int(np.searchsorted(numbers, dropped)), len(since) - 1)])
+    before = since[since <= begin]
+    filled = len(before) > _BEFORE and before[-1] > 0
+    times = len(before) / float(before[-1]) / (len(since) - len(before)) * train.steady_ns if filled else _UNKNOWN
+    return max(0.0, until - begin) * (times - 1)
