@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 from unicodedata import east_asian_width
 
+from linkqual.folding import folded
 from linkqual.units import NS_PER_S, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Live:
         """A line of its own that stays, above the moving one."""
         with self._lock:
             moving, self._drawn = self._drawn, ""
-            self._write(("\r\x1b[K" if moving else "") + f"{self._fold(_one_line(text))}\n")
+            lines = folded([self._fold(_one_line(text))], self._width() if self._terminal else None)
+            self._write(("\r\x1b[K" if moving else "") + "\n".join(lines) + "\n")
             if moving:
                 self._draw(moving)
 

@@ -44,7 +44,7 @@ class Run:
         """Make the folder. UsageError when it cannot be written or holds another run already."""
         self.folder = folder
         self.lost_files: dict[str, str] = {}  # what could not be kept -> why
-        if (folder / DOCUMENT).exists():
+        if os.path.exists(folder / DOCUMENT):
             raise UsageError(f"{folder} already holds a run", hint="name another folder with -o, or remove that one")
         try:
             (folder / "raw").mkdir(parents=True, exist_ok=True)
@@ -199,13 +199,13 @@ def load(folder: Path) -> Qualification:
     """The document of a run folder (or of a run.json given by its own path). InputError when there is none or it is damaged."""
     from linkqual import document
 
-    path = folder / DOCUMENT if folder.is_dir() else folder
+    path = folder / DOCUMENT if os.path.isdir(folder) else folder
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         hint = "give a run's folder, as `linkqual test` printed it"
-        if isinstance(error, FileNotFoundError) and (folder / "packets").is_dir():
+        if isinstance(error, FileNotFoundError) and os.path.isdir(folder / "packets"):
             hint = "this run was killed before its first measurement was done: test again"
         raise InputError(f"cannot read {path}: {reason}", hint=hint) from error
     try:
@@ -222,7 +222,7 @@ def packets(folder: Path, step: str) -> Iterator[Records]:
     from pyarrow import ipc
 
     path = folder / "packets" / f"{slug(step)}.arrow"
-    if not path.exists():
+    if not os.path.exists(path):
         return
     with contextlib.ExitStack() as stack:
         try:
@@ -242,7 +242,7 @@ def packets(folder: Path, step: str) -> Iterator[Records]:
 
 def has_packets(folder: Path, step: str) -> bool:
     """Whether packet records of this step were kept."""
-    return (folder / "packets" / f"{slug(step)}.arrow").exists()
+    return os.path.exists(folder / "packets" / f"{slug(step)}.arrow")
 
 
 def complete(folder: Path, step: str) -> bool:
@@ -263,7 +263,7 @@ def default_folder(base: Path, started_ns: int, profile: str, line: str) -> Path
     moment = datetime.fromtimestamp(started_ns // NS_PER_S, UTC)
     name = f"{moment:%Y%m%dT%H%M%SZ}-{slug(profile)}-{slug(line)}"
     folder, again = base / name, 1
-    while folder.exists():
+    while os.path.exists(folder):
         again += 1
         folder = base / f"{name}-{again}"
     return folder

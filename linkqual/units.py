@@ -179,7 +179,8 @@ def format_value(value: float | None, unit: str) -> str:
     known = {"ns": format_duration, "bit/s": format_rate, "ratio": format_ratio}.get(unit)
     if known is not None or value is None:
         return known(value) if known is not None else "—"
-    return f"{value:.4g} {unit}".rstrip()
+    number = f"{value:.4g}" if abs(value) < 9999.5 or not math.isfinite(value) else f"{value:,.0f}"
+    return f"{number} {unit}".rstrip()
 
 
 def format_instant(ns: int, zone: tzinfo = UTC) -> str:

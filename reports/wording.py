@@ -174,7 +174,7 @@ def shown_of(qualification: Qualification) -> tuple[Finding, ...]:
 
 
 def apart_words(qualification: Qualification) -> str:
-    """ "24 red lines of other probes are not part of this run (stamp): NO DATA"; "" when every probe ran."""
+    """ "24 red lines belong to probes that this run leaves out (stamp): NO DATA"; "" when every probe ran."""
     said = apart.sentence([one.objective for one in apart_of(qualification)])
     return f"{said}: {SIGNS[Outcome.NO_DATA].word}" if said else ""
 
@@ -188,6 +188,11 @@ def headline(qualification: Qualification) -> str:
         return "measured only, no profile was judged"
     if not judged:
         return f"nothing of profile {qualification.profile.name} could be judged"
+    apart_from = apart_of(qualification)
+    if all(finding in apart_from for finding in judged):
+        return (
+            f"none of the {len(judged)} required red lines of profile {qualification.profile.name} belongs to what was measured"
+        )
     count = sum(finding.outcome is outcome for finding in judged)
     red_lines = "red line" if len(judged) == 1 else "red lines"
     said = f"{count} of {len(judged)} {red_lines} of profile {qualification.profile.name} {_SAID[outcome]}"

@@ -94,6 +94,17 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
         store.Run(blocked / "run")
 
 
+def test_a_folder_that_may_not_even_be_looked_at_is_told_in_one_line(tmp_path: Path) -> None:
+    """The system refuses to say whether it is there: another's folder, a name too long."""
+    unseen = tmp_path / ("x" * 300)
+    with pytest.raises(UsageError, match="cannot write to"):
+        store.Run(unseen)
+    with pytest.raises(InputError, match="cannot read"):
+        store.load(unseen)
+    assert not store.has_packets(unseen, "stamp")
+    assert store.default_folder(unseen, 0, "p", "l").parent == unseen
+
+
 def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
     store.Run(tmp_path / "run").write_document("{}")
     with pytest.raises(UsageError, match="already holds a run"):

@@ -11,8 +11,10 @@ import typer
 
 from linkqual import __version__
 from linkqual.cli import agent, doctor, import_, judge, lab, measure, path, plan, probes, profiles, report, test
+from linkqual.cli.options import columns
 from linkqual.cli.signals import Interrupted, raise_on_signals
 from linkqual.errors import ExitCode, LinkqualError
+from linkqual.folding import folded
 
 _OUTPUT_ENDS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -95,4 +97,4 @@ def say_error(error: LinkqualError) -> None:
 
     for text in (f"linkqual: {error.message}", f"  {error.hint}" if error.hint else ""):
         if text:
-            typer.echo("\n".join(map(inert, text.split("\n"))), err=True)
+            typer.echo("\n".join(folded(map(inert, text.split("\n")), columns(2))), err=True)

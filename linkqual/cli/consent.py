@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from linkqual.cli.options import columns
 from linkqual.errors import UsageError
+from linkqual.folding import folded
 
 if TYPE_CHECKING:
     from linkqual.model import Plan
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 def ask(plan: Plan) -> None:
     """Return when the plan may be carried out. UsageError: the answer is no, or a line in service and nobody there to ask."""
-    from linkqual.plan import traffic
+    from linkqual import plan as planner
     from linkqual.plan.bounds import concern
 
     found = concern(plan)
@@ -28,9 +30,7 @@ def ask(plan: Plan) -> None:
                 "give --yes to send it, or less: --duty 10%, --max-rate, --max-bytes; `linkqual plan` shows what would be sent",
             )
         return  # scripts know what they start; the link file says which lines need more than that
-    typer.echo(f"{plan.link.name}: {found}", err=True)
-    for line in traffic(plan):
-        typer.echo(f"  {line}", err=True)
+    _tell([f"{plan.link.name}: {found}", *(f"  {line}" for line in [*planner.traffic(plan), *planner.expiring(plan)])])
     if not _agreed("Send it?"):
         raise UsageError("nothing was sent", "less is sent with --duty 10%, --max-rate, --max-bytes or --skip")
 
@@ -42,11 +42,16 @@ def at_terminal() -> bool:
 
 def expiring(plan: Plan) -> bool:
     """Whether somebody at the terminal agrees to load that expires on routers: how many packets, and where, is said first."""
-    typer.echo(f"{plan.link.name}: the search for the narrowest hop sends load that expires on routers", err=True)
-    for reason in plan.reasons:
-        if reason.startswith("narrow"):
-            typer.echo(f"  {reason}", err=True)
+    from linkqual import plan as planner
+
+    first = f"{plan.link.name}: the search for the narrowest hop sends load that expires on routers"
+    _tell([first, *(f"  {line}" for line in planner.expiring(plan))])
     return _agreed("May it expire there?")
+
+
+def _tell(lines: list[str]) -> None:
+    for line in folded(lines, columns(2)):
+        typer.echo(line, err=True)
 
 
 def _agreed(question: str) -> bool:

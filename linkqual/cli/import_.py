@@ -14,6 +14,7 @@ With --against every packet the run stored is compared with the capture by its n
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -126,7 +127,7 @@ def _compared(
 
 
 def _home(run: Path) -> Path:
-    return run if run.is_dir() else run.parent
+    return run if os.path.isdir(run) else run.parent
 
 
 def _code(done: Comparison | None) -> ExitCode:

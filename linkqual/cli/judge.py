@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,7 @@ def run(
     facts = read.link(
         link, stored.plan.link, name=name, vendor=vendor, cir=cir, cir_reverse=cir_reverse, mtu=mtu, rtt_budget=rtt_budget
     )  # fmt: skip
-    done = rejudge.rejudge(folder if folder.is_dir() else folder.parent, stored, yardstick, facts)
+    done = rejudge.rejudge(folder if os.path.isdir(folder) else folder.parent, stored, yardstick, facts)
     files = []
     if report is not None:
         from linkqual.cli.report import write

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from linkqual.folding import folded
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON object on standard output.")]
 Peer = Annotated[
@@ -230,7 +233,18 @@ def say_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def columns(descriptor: int = 1) -> int | None:
+    """How wide the terminal behind standard output (or error, 2) is; None where there is none and no COLUMNS is set."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(descriptor).columns or None
+    except OSError:
+        return None
+
+
 def say(lines: list[str] | tuple[str, ...]) -> None:
-    """Lines for people on standard output."""
-    for line in lines:
+    """Lines for people on standard output, folded to their terminal."""
+    for line in folded(lines, columns()):
         typer.echo(line)

@@ -8,7 +8,7 @@ Example:
 from __future__ import annotations
 
 from linkqual.cli.asking import asks
-from linkqual.cli.options import say, say_json
+from linkqual.cli.options import columns, say, say_json
 from linkqual.cli.qualifying import Asked, prepare
 from linkqual.errors import ExitCode
 
@@ -23,7 +23,7 @@ def run(asked: Asked) -> int:
     if asked.as_json:
         say_json(plan.as_json(prepared.plan))
     else:
-        say(plan.describe(prepared.plan))
+        say(plan.describe(prepared.plan, columns()))
         asks = concern(prepared.plan) if prepared.line is None else ""
         if asks:
             say(["", f"`linkqual test` asks first, unless --yes is given: {asks}"])

@@ -257,7 +257,7 @@ def _measure(
         prepared.profile, plan, ends.name, prepared.line.name if prepared.line else None, asked.zone, judged
     )
     with Gently() as interrupted, Live(sys.stderr) as live:
-        for line in planner.traffic(plan):
+        for line in [*planner.traffic(plan), *planner.expiring(plan)]:
             live.say(f"  {line}")
         near_floor, far_floor = _floors(ends.control, live, interrupted) if asked.calibration else (None, None)
         bench = Bench(

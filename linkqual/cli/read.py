@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -24,7 +25,7 @@ def file_text(path: Path, kind: str) -> str:
 
 
 def _is_path(text: str) -> bool:
-    return "/" in text or text.endswith((".yaml", ".yml")) or Path(text).is_file()
+    return "/" in text or text.endswith((".yaml", ".yml")) or os.path.isfile(text)
 
 
 def profile(name_or_file: str) -> Profile:

@@ -34,7 +34,7 @@ from linkqual.model import Direction, Json, Link, Objective, Plan, Profile, Step
 from linkqual.plan import bursts
 from linkqual.plan.bounds import bounded
 from linkqual.plan.steps import Builder
-from linkqual.plan.text import as_json, describe, traffic
+from linkqual.plan.text import as_json, describe, expiring, traffic
 from linkqual.profile import agreed
 from linkqual.profile.limits import IDEAL, NONE, parse, resolve
 from linkqual.profile.lint import rank_of
@@ -218,4 +218,4 @@ def _falling(objectives: list[Objective]) -> list[str]:
     return notes
 
 
-__all__ = ["PlanOptions", "as_json", "describe", "make", "red_lines", "traffic"]
+__all__ = ["PlanOptions", "as_json", "describe", "expiring", "make", "red_lines", "traffic"]

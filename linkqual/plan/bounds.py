@@ -30,6 +30,7 @@ LOADS = (
     "search",
 )  # probes that load the line, not only look at it
 ASK_BYTES = 10**9  # more than this is asked about first, where somebody is there to answer
+_AS_MUCH = 1.01  # of the contract: rounding, not more than that
 LEAST_DUTY = 0.001  # at a thousandth a load of a minute takes most of a day
 PULSE_S = 5  # measured seconds of a pulse of TCP: slow start is over, and others wait no longer than that
 
@@ -79,12 +80,20 @@ def concern(plan: Plan) -> str:
         said.append("as much as the line takes")
     elif plan.total_bytes > ASK_BYTES:
         said.append(f"up to {format_size(plan.total_bytes)}")
-    full = next((step for step in loads if plan.link.in_service and _fills(step, plan)), None)
+    filling = [step for step in loads if plan.link.in_service and _fills(step, plan)]
+    full = max(filling, key=lambda step: step.offered_bps, default=None)
     if full is not None:
-        said.append(f"at {format_rate(full.offered_bps)}, all that is contracted,")
+        said.append(f"at {format_rate(full.offered_bps)}, {_contracted(full, plan)},")
     if not said:
         return ""
     return f"this sends {' '.join(said)} over a line {'in service' if plan.link.in_service else 'others may use'}"
+
+
+def _contracted(step: Step, plan: Plan) -> str:
+    least = min(bps for way in _ways(step) if (bps := plan.link.contracted_bps(way)))
+    if step.offered_bps > least * _AS_MUCH:
+        return f"more than the {format_rate(least)} contracted"
+    return "all that is contracted"
 
 
 def _fills(step: Step, plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from linkqual.folding import folded, table
 from linkqual.metrics import METRICS
 from linkqual.model import Direction, Json, Objective, Plan, Step, family_size
 from linkqual.plan import sizes
@@ -19,22 +20,31 @@ from linkqual.units import (
     format_value,
 )
 
+_EXPIRING = "narrow: "  # begins the reason that counts packets (`plan.narrow`, `plan.recursive`)
 
-def describe(plan: Plan) -> list[str]:
-    """Lines for `linkqual plan`: totals, steps, what each red line needs, reasons. Columns are aligned, for a fixed-width font."""
+
+def describe(plan: Plan, width: int | None = None) -> list[str]:
+    """Lines for `linkqual plan`: totals, steps, what each red line needs, reasons. Columns are aligned, for a fixed-width font.
+
+    `width`: characters a line may have (`folding`).
+    """
     link = plan.link
     known = [text for text in (link.vendor, link.cir_bps and format_rate(link.cir_bps), _budget(plan)) if text]
     heads = ("step", "on a good line", "at most", "bytes at most", "peak rate", "what is sent")
-    return [
+    told = _of_expiring(plan)
+    others = [reason for reason in plan.reasons if reason not in told]
+    inner = None if width is None else width - 2
+    lines = [
         f"{plan.profile} on {link.name}{' (' + ', '.join(known) + ')' if known else ''}",
         "",
-        *_indented("in all", [*traffic(plan), *_totals(plan)]),
+        *_indented("in all", [*traffic(plan), *expiring(plan), *_totals(plan)]),
         "",
-        *_indented("steps", _table([heads, *map(_step, plan.steps)])),
+        *_indented("steps", table([heads, *map(_step, plan.steps)], inner)),
         "",
-        *_indented("red lines", _red_lines(plan)),
-        *(["", *_indented("why", [f"- {reason}" for reason in plan.reasons])] if plan.reasons else []),
+        *_indented("red lines", _red_lines(plan, inner)),
+        *(["", *_indented("why", [f"- {reason}" for reason in others])] if others else []),
     ]
+    return folded(lines, width)
 
 
 def traffic(plan: Plan) -> list[str]:
@@ -47,8 +57,20 @@ def traffic(plan: Plan) -> list[str]:
         known = fastest.offered_bps or not is_load(fastest)
         beside = "" if known else " and what the loads carry at the line's own rate"
         rate = format_rate(fastest.offered_bps) if known else "the line's own rate"
-        lines.append(f"{arrow}      at most {format_size(sent)}{beside}, peak {rate} ({fastest.key})")
+        peak_words = f", peak {rate} ({fastest.key})" if fastest.offered_bps or not known else ""
+        lines.append(f"{arrow}      at most {format_size(sent)}{beside}{peak_words}")
     return lines
+
+
+def expiring(plan: Plan) -> list[str]:
+    """How many packets expire on routers: with `traffic`, what a person sees before anything is sent."""
+    return [f"routers      {reason.removeprefix(_EXPIRING)}" for reason in _of_expiring(plan)]
+
+
+def _of_expiring(plan: Plan) -> list[str]:
+    if not any(step.probe == "narrow" for step in plan.steps):
+        return []
+    return [reason for reason in plan.reasons if reason.startswith(_EXPIRING)]
 
 
 def _budget(plan: Plan) -> str:
@@ -58,11 +80,6 @@ def _budget(plan: Plan) -> str:
 
 def _indented(title: str, lines: list[str]) -> list[str]:
     return [title, *(f"  {line}" for line in lines)]
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _step(step: Step) -> tuple[str, ...]:
@@ -126,7 +143,7 @@ def _limit(objective: Objective) -> str:
     return f"{objective.relation} {format_value(objective.limit, METRICS[objective.metric].unit)}"
 
 
-def _red_lines(plan: Plan) -> list[str]:
+def _red_lines(plan: Plan, width: int | None) -> list[str]:
     decidable = {need.objective.key: need for need in all_needs(plan)}
     rows: list[tuple[str, ...]] = [("metric", "weight", "limit", "proven after", "a bad line is refuted after about")]
     asked = _asked(plan)
@@ -134,14 +151,14 @@ def _red_lines(plan: Plan) -> list[str]:
         weight = "required" if objective.required else "advisory"
         need = decidable.get(objective.key)
         if need is None:
-            end = "-" if objective.limit is None else "compared at the end, without a proof"
+            end = "-" if objective.limit is None else "judged at the end, by all that was seen"
             rows.append((_label(objective), weight, _limit(objective), end, ""))
         else:
             unit = words.unit(objective)
             good, bad = f"{format_count(need.good)} good {unit}", f"{format_count(need.bad)}"
             rows.append((_label(objective), weight, _limit(objective), good, bad))
     others = apart.sentence([one for one in plan.objectives if one not in asked])
-    return [*(_table(rows) if asked else []), *([others] if others else [])]
+    return [*(table(rows, width) if asked else []), *([others] if others else [])]
 
 
 def _totals(plan: Plan) -> list[str]:
@@ -193,12 +210,12 @@ def as_json(plan: Plan) -> Json:
 
 
 def _way_json(plan: Plan, way: Direction) -> Json:
-    """Bytes and rate of one direction at most; null where a load takes what the line gives."""
+    """Bytes and rate of one direction at most; null where a load takes what the line gives; the rate also where only probes without one are sent."""
     fastest = peak(plan, way)
     known = fastest is None or fastest.offered_bps or not is_load(fastest)
     return {
         "at_most_bytes": sum(bytes_of(step, way) for step in plan.steps) if known else None,
-        "peak_bps": (fastest.offered_bps if fastest else 0) if known else None,
+        "peak_bps": (fastest.offered_bps or None if fastest else 0) if known else None,
         "peak_step": fastest.key if fastest else None,
     }
 

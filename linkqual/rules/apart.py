@@ -15,10 +15,10 @@ def sits_out(objective: Objective, plan: Plan) -> bool:
 
 
 def sentence(objectives: Sequence[Objective]) -> str:
-    """ "24 red lines of other probes are not part of this run (stamp, marking)" of those that sit out; "" of none."""
+    """ "24 red lines belong to probes that this run leaves out (stamp, marking)" of those that sit out; "" of none."""
     if not objectives:
         return ""
     probes = ", ".join(dict.fromkeys(METRICS[one.metric].probe for one in objectives))
     many = len(objectives) > 1
-    said = "red lines of other probes are" if many else "red line of another probe is"
-    return f"{len(objectives)} {said} not part of this run ({probes})"
+    said = "red lines belong to probes" if many else "red line belongs to a probe"
+    return f"{len(objectives)} {said} that this run leaves out ({probes})"

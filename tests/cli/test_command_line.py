@@ -104,6 +104,13 @@ def test_every_verb_is_in_the_readme() -> None:
         (["report", "/nowhere"], "cannot read"),
         (["report", "/nowhere", "--format", "pdf"], "there is no report format 'pdf'"),
         (["lab", "exec", "near", "--", "true"], "no lab is up"),
+        (["path", "-o", "x" * 300], "cannot write to"),
+        (["lab", "simulate", "clean", "--packets", "10", "-o", "x" * 300], "cannot write to"),
+        (["report", "x" * 300], "cannot read"),
+        (["judge", "x" * 300], "cannot read"),
+        (["import", "x" * 300], "cannot read"),
+        (["import", "line.pcap", "--against", "x" * 300], "cannot read"),
+        (["plan", "--profile", "x" * 300], "there is no profile"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -10,9 +10,10 @@ import pytest
 import typer
 
 from linkqual.cli import consent
-from linkqual.cli.qualifying import Asked, _ask_about_expiring
+from linkqual.cli.qualifying import Asked, _ask_about_expiring, prepare
 from linkqual.errors import InputError, UsageError
 from linkqual.model import Direction, Link, Plan, Step
+from linkqual.plan import traffic
 from linkqual.plan.bounds import concern, read_duty
 
 
@@ -116,3 +117,26 @@ def test_a_duty_is_read(text: str, duty: float) -> None:
 def test_a_duty_that_is_none(text: str) -> None:
     with pytest.raises(InputError):
         read_duty(text)
+
+
+def test_more_than_the_contract_is_not_called_all_of_it() -> None:
+    twice = plan(True, 2 * 10**9, 10**6)
+    assert "at 2 Gbit/s, more than the 1 Gbit/s contracted, over a line in service" in concern(twice)
+
+
+def test_packets_that_expire_are_told_before_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the option allowed them: whoever says yes knows how many meet a router."""
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = terminal(monkeypatch)
+    monkeypatch.setattr(typer, "confirm", lambda text, err: True)
+    asked = Asked("192.0.2.1", "path", link_facts=(("cir", "50M"), ("in_service", "true")), allow_expiring_load=True)
+    consent.ask(prepare(asked).plan)
+    assert "packets expire on routers" in " ".join(shown.getvalue().split())
+    assert max(map(len, shown.getvalue().splitlines())) <= 60
+
+
+def test_a_probe_without_a_rate_has_no_peak() -> None:
+    assert traffic(Plan("p", (Step("path", "path", total_bytes=10**4),), (), Link())) == [
+        "forward      at most 5 kB",
+        "reverse      at most 5 kB",
+    ]

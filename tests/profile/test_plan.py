@@ -381,12 +381,12 @@ def test_a_plan_of_some_probes_lists_their_red_lines_and_counts_the_others() -> 
     assert not any("loss, forward" in line or "good packets" in line for line in text if "under load" not in line)
     assert any("goodput p5, forward" in line for line in text)
     others = sum(METRICS[one.metric].probe != "throughput" for one in plan.objectives)
-    (said,) = [line for line in text if "not part of this run" in line]
-    assert said.strip().startswith(f"{others} red lines of other probes are")
+    (said,) = [line for line in text if "that this run leaves out" in line]
+    assert said.strip().startswith(f"{others} red lines belong to probes")
     told = as_json(plan)
     assert len(told["not_run"]) == others
     assert {one["objective"].split("/")[0] for one in told["red_lines"]} <= {
         one.metric for one in plan.objectives if METRICS[one.metric].probe == "throughput"
     }
     assert len(plan.objectives) == len(make(TRAINING, LINE).objectives)  # NO DATA, never left out of the verdict
-    assert not any("not part of this run" in line for line in describe(make(TRAINING, LINE)))
+    assert not any("that this run leaves out" in line for line in describe(make(TRAINING, LINE)))

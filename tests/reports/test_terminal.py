@@ -182,12 +182,14 @@ def only(probe: str) -> m.Qualification:
 def test_of_probes_that_were_not_asked_for_one_line_is_said() -> None:
     q = only("trains")
     text, total = terminal.render(q, 120), len(q.plan.objectives)
-    assert text.count("not part of this run") == 1
-    assert f"{total} red lines of other probes are not part of this run (" in text
+    assert text.count("that this run leaves out") == 1
+    assert f"{total} red lines belong to probes that this run leaves out (" in text
     assert "was not run" not in text
-    assert wording.headline(q) in text  # the banner counts them all
+    required = sum(one.required for one in q.plan.objectives)
+    assert wording.headline(q).startswith(f"none of the {required} required red lines")
+    assert wording.headline(q) in text
     assert "was not run" not in html.render(q)
-    assert html.render(q).count("not part of this run (") == 1
+    assert html.render(q).count("that this run leaves out (") == 1
     assert sheet.render(q).count("was not run") == total  # a script still sees each of them
 
 
