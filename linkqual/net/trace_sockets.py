@@ -36,6 +36,7 @@ _ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3  # of struct sock_extended_err
 _ROOM = 2048
 _BIND_TRIES = 20
 _TRAIN_TRIES = 50  # each answer that comes meanwhile stops one
+_READ_TRIES, _READ_NS = 10, 10_000
 _SEND_TRIES = 5  # an error still pending on the socket is reported by the next send
 
 
@@ -230,12 +231,21 @@ def _messages(
 
 def _instant(extras: list[tuple[int, int, bytes]]) -> int:
     """When the kernel received it, on the monotonic clock."""
-    now = time.monotonic_ns()
     for level, kind, data in extras:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
             seconds, rest = map(int, struct.unpack_from("qq", data))
-            return now - max(0, time.time_ns() - seconds * NS_PER_S - rest)
-    return now
+            wall_ns, now_ns = _at_once()
+            return now_ns - max(0, wall_ns - seconds * NS_PER_S - rest)
+    return time.monotonic_ns()
+
+
+def _at_once() -> tuple[int, int]:
+    """Wall and monotonic clock at one instant: interrupted between the two, an answer would seem older than it is."""
+    for _ in range(_READ_TRIES):
+        before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if after - before <= _READ_NS:
+            break
+    return wall, after
 
 
 def _offender(extras: list[tuple[int, int, bytes]]) -> tuple[str, Cause] | None:

@@ -138,10 +138,11 @@ def _hop(ttl: int, sent: Sequence[Probe], replies: Replies) -> Hop:
         return Hop(ttl, sent=len(probes))
     ends = [reply for _, reply in heard if reply.answer is not Answer.ON_THE_WAY]
     chief = (ends or [reply for _, reply in heard])[0]
+    rtts = [reply.received_ns - probe.sent_ns for probe, reply in heard]
     return Hop(
         ttl=ttl,
         address=chief.address,
-        rtt_ns=tuple(max(0, reply.received_ns - probe.sent_ns) for probe, reply in heard),
+        rtt_ns=tuple(rtt for rtt in rtts if rtt > 0),  # none where the wall clock was set meanwhile
         sent=len(probes),
         received=len(heard),
         labels=chief.labels,

@@ -142,3 +142,22 @@ def test_names_are_no_addresses() -> None:
     found = trace("no such address", 0, 9)
     assert found.fault is not None
     assert "trace:" in found.fault.message
+
+
+def test_an_arrival_is_not_dated_back_where_the_process_waits_between_two_clocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = {"mono": 10**9, "wall": 10**18}
+    waits = iter([400_000, 0])
+
+    def wall() -> int:
+        waited = next(waits, 0)
+        now["mono"] += waited
+        now["wall"] += waited
+        return now["wall"]
+
+    monkeypatch.setattr(trace_sockets.time, "time_ns", wall)
+    monkeypatch.setattr(trace_sockets.time, "monotonic_ns", lambda: now["mono"])
+    stamp = struct.pack("qq", *divmod(10**18 - 50_000, 10**9))
+    arrived = trace_sockets._instant([(socket.SOL_SOCKET, 35, stamp)])
+    assert arrived == 10**9 - 50_000

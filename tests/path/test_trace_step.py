@@ -113,6 +113,12 @@ def test_the_destination_names_a_hop_at_which_a_router_answered_too() -> None:
     assert (hop.address, hop.others, hop.reached) == ("10.9.9.9", ("10.0.1.1",), True)
 
 
+def test_a_reply_from_before_its_probe_has_no_delay_and_counts() -> None:
+    """The wall clock, which stamps arrivals, was set meanwhile."""
+    (hop,) = hops(PLAN, [Probe(0, 1, 20 * MS)], {0: Reply(0, "10.0.1.1", 10 * MS)})
+    assert (hop.address, hop.received, hop.rtt_ns) == ("10.0.1.1", 1, ())
+
+
 def test_late_replies_count() -> None:
     found, _, _ = run(path(4), delay_ns=900 * MS)
     assert [hop.received for hop in found] == [1] * 5
