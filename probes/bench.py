@@ -49,6 +49,18 @@ def rest(bench: Bench, loaded_ns: int, duty: float) -> bool:
     return False
 
 
+def silent(bench: Bench, for_ns: int) -> bool:
+    """Silence of so long; False when the run is to end or the far end is gone."""
+    return rest(bench, for_ns, 0.5)  # as after a load of that length which may last half of the time
+
+
+def ended(bench: Bench, what: str, between: str) -> Fault:
+    """Why a silence was not kept. `what` was interrupted and what is kept of it, in words; `between` which two loads it was."""
+    if bench.interrupted():
+        return Fault("interrupted", what)
+    return Fault("peer-lost", f"the far end was lost between two {between}", "see whether the line is up and run again")
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """One line about a running step: what, how far, how many losses so far, how long still."""

@@ -8,7 +8,7 @@ from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, FlowsResult, LoadCount, Measurement, Step
 from linkqual.plan.flows import REST_NS
 from linkqual.probes import hops, loading
-from linkqual.probes.bench import Bench, duty_of, fault_of, rest
+from linkqual.probes.bench import Bench, duty_of, ended, fault_of, rest
 from linkqual.probes.beside import MARGIN_S
 from linkqual.probes.hops import Watching
 from linkqual.probes.loading import Loading
@@ -71,7 +71,7 @@ def _run(step: Step, bench: Bench, load: Loading, watch: Watching, counts: list[
         if flow_sharing.read(counts).kind == "whole":
             return None
         if not rest(bench, loaded.count.sent_ns, duty_of(step)):
-            return _ended(bench)
+            return ended(bench, "the flows were interrupted; the phases that ran are kept", "phases")
     return None
 
 
@@ -88,9 +88,3 @@ def _phase(step: Step, flows: int) -> Phase:
         jitter=JITTER,
         interval_ns=INTERVAL_NS,
     )
-
-
-def _ended(bench: Bench) -> Fault:
-    if bench.interrupted():
-        return Fault("interrupted", "the flows were interrupted; the phases that ran are kept")
-    return Fault("peer-lost", "the far end was lost between two phases", "see whether the line is up, and run again")

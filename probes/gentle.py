@@ -10,14 +10,14 @@ import numpy as np
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, LoadCount, LoadedPath, Measurement, Step
 from linkqual.probes import hops, loading, path
-from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
+from linkqual.probes.bench import Bench, Progress, duty_of, ended, fault_of, rest, silent
+from linkqual.probes.beside import MARGIN_S
 from linkqual.probes.loading import Loading
 from linkqual.session import gentle, hop_watch
 from linkqual.session.load_phase import Phase
 from linkqual.units import NS_PER_S
 
-_HALF = 0.5  # of the time: as long as a load lasts, so long is the silence
-_MARGIN_S = 10
+_ENDED = "the look for where a queue begins was interrupted; what was seen is kept", "loads"
 
 
 @dataclass(slots=True)
@@ -107,14 +107,14 @@ def _found(run: _Run) -> LoadedPath | None:
 def _watched(run: _Run, phase: Phase, quiet: LoadCount, base: int = 0) -> tuple[LoadCount | None, LoadedPath | None]:
     """A load with its idle rounds before it, and what the hops showed."""
     bench, way = run.bench, run.step.direction
-    seconds = (gentle.idle_ns() + phase.duration_ns) / NS_PER_S + _MARGIN_S
+    seconds = (gentle.idle_ns() + phase.duration_ns) / NS_PER_S + MARGIN_S
     with hops.watching(bench, way, seconds=seconds, base=base) as watch:
         if watch.problem:  # a load that nobody looks at is sent in vain
-            run.fault = None if rest(bench, 0, 1) else _ended(bench)
+            run.fault = None if rest(bench, 0, 1) else ended(bench, *_ENDED)
             return None, watch.result(gentle.told(phase.rate_bps))
         bench.progress(Progress(f"where a queue begins {way}", text="on the idle line"))
-        if not rest(bench, gentle.idle_ns(), _HALF):
-            run.fault = _ended(bench)
+        if not silent(bench, gentle.idle_ns()):
+            run.fault = ended(bench, *_ENDED)
             return None, None
         with watch.loaded(until_ns=phase.duration_ns):
             count = run.send(phase)
@@ -126,7 +126,7 @@ def _watched(run: _Run, phase: Phase, quiet: LoadCount, base: int = 0) -> tuple[
         gentle.told(phase.rate_bps), added_ns=added, lost=lost, lost_only=bool(base), cut=count is None
     )
     if count is not None and not rest(bench, count.sent_ns, duty_of(run.step)):
-        run.fault = _ended(bench)
+        run.fault = ended(bench, *_ENDED)
     return count, found
 
 
@@ -144,9 +144,3 @@ def _rate(run: _Run) -> float | None:
         return None
     count = run.send(gentle.look(first, packet, most))
     return None if count is None else gentle.looked_bps(count)
-
-
-def _ended(bench: Bench) -> Fault:
-    if bench.interrupted():
-        return Fault("interrupted", "the look for where a queue begins was interrupted; what was seen is kept")
-    return Fault("peer-lost", "the far end was lost between two loads", "see whether the line is up and run again")

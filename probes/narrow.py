@@ -9,13 +9,13 @@ import numpy as np
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, Measurement, Step
 from linkqual.probes import recursive
-from linkqual.probes.bench import Bench, Progress, fault_of, rest
+from linkqual.probes.bench import Bench, Progress, ended, fault_of, rest, silent
 from linkqual.probes.loading import Loading
 from linkqual.probes.trains import bounds_of, opened
 from linkqual.session.narrow import Narrow
 from linkqual.session.narrow_result import result
 
-_HALF = 0.5  # of the time: as long as a load lasts, so long is the silence
+_ENDED = "the search for the narrowest hop was interrupted; what was found is kept", "trains"
 
 
 def measure(step: Step, bench: Bench) -> Measurement:
@@ -48,8 +48,8 @@ def _run(search: Narrow, load: Loading, bench: Bench, duty: float, begun_ns: int
     while ask := search.next(time.monotonic_ns() - begun_ns):
         where = f" to router {ask.train.expire_at}" if ask.train.expire_at else ""
         bench.progress(Progress("narrowest hop", done, unit="trains", text=ask.train.name + where))
-        if not rest(bench, ask.wait_ns, _HALF):
-            return _ended(bench)
+        if not silent(bench, ask.wait_ns):
+            return ended(bench, *_ENDED)
         loaded = load.run(ask.train, soon=True)
         if loaded.fault:
             return loaded.fault
@@ -60,12 +60,6 @@ def _run(search: Narrow, load: Loading, bench: Bench, duty: float, begun_ns: int
         done += 1
         silent_ns = time.monotonic_ns()
         if not rest(bench, loaded.count.sent_ns, duty):
-            return _ended(bench)
+            return ended(bench, *_ENDED)
         begun_ns += time.monotonic_ns() - silent_ns  # what the duty takes does not count
     return None
-
-
-def _ended(bench: Bench) -> Fault:
-    if bench.interrupted():
-        return Fault("interrupted", "the search for the narrowest hop was interrupted; what was found is kept")
-    return Fault("peer-lost", "the far end was lost between two trains", "see whether the line is up and run again")

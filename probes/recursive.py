@@ -8,7 +8,7 @@ from linkqual.model import Conditions, EndConditions, Fault, LoadedHop, Measurem
 from linkqual.net import recursive_train
 from linkqual.net.trace import DEFAULT_PORT, trace
 from linkqual.net.trace_sockets import TraceSockets
-from linkqual.probes.bench import Bench, Progress, duty_of, rest
+from linkqual.probes.bench import Bench, Progress, duty_of, silent
 from linkqual.session.hop_watch import Known, of_trace
 from linkqual.session.recursive_train import APART_NS, PACKET_BYTES, Recursive
 from linkqual.units import NS_PER_S
@@ -77,7 +77,7 @@ def _run(trains: Recursive, step: Step, bench: Bench, known: Known) -> Fault | N
                         "narrowest hop", len(trains.taken), unit="trains", text=f"{size} packets, from this end alone"
                     )
                 )
-                rested = rest(bench, max(APART_NS, silence_ns), _HALF)
+                rested = silent(bench, max(APART_NS, silence_ns))
                 heard = recursive_train.send(sockets, ttls, size, gap_ns, bench.interrupted) if rested else None
                 if heard is None:
                     return Fault("interrupted", "the trains were interrupted; what was found is kept")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, FoundRate, LoadCount, Measurement, SearchResult, Step
 from linkqual.probes import loading
-from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, rest
+from linkqual.probes.bench import Bench, Progress, duty_of, fault_of, silent
 from linkqual.probes.loading import Loading
 from linkqual.session.activation import phase
 from linkqual.session.search import Search, Told, Trial
@@ -89,4 +89,4 @@ def _carry_out(run: _Run, load: Loading, size: int, trial: Trial, number: int) -
 def _settled(bench: Bench, settle_ns: int, loaded_ns: int, share: float) -> bool:
     """Silence until queues are empty; longer where loads may last only a share of the time. False when the run is to end."""
     owed = round(loaded_ns * (1 / share - 1))
-    return rest(bench, max(settle_ns, owed), 0.5)  # half of the time: a silence as long as this
+    return silent(bench, max(settle_ns, owed))

@@ -10,13 +10,14 @@ import numpy as np
 from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, Measurement, Step, TrainsResult
 from linkqual.probes import loading
-from linkqual.probes.bench import Bench, Progress, fault_of, rest
+from linkqual.probes.bench import Bench, Progress, ended, fault_of, rest, silent
 from linkqual.probes.loading import Loaded, Loading
 from linkqual.session.train import Bounds, Next, Trains
 from linkqual.session.train_result import result
 from linkqual.stats.arrival_curve import Sent, idle, read
 from linkqual.stats.throughput import OVERHEAD_BYTES
 
+_ENDED = "the trains were interrupted; those that ran are kept", "trains"
 _NOTHING_CAME = "none of a train's packets arrived"
 
 
@@ -62,8 +63,8 @@ def measure(step: Step, bench: Bench) -> Measurement:
 def _run(trains: Trains, load: Loading, bench: Bench, duty: float) -> Fault | None:
     while step := trains.next():
         bench.progress(Progress("trains", len(trains.taken), unit="trains", text=step.train.name))
-        if not _silent(bench, step.wait_ns):
-            return _ended(bench)
+        if not silent(bench, step.wait_ns):
+            return ended(bench, *_ENDED)
         before = load.run(step.idle)
         loaded = before if before.fault else load.run(step.train)
         if loaded.fault:
@@ -71,7 +72,7 @@ def _run(trains: Trains, load: Loading, bench: Bench, duty: float) -> Fault | No
         if fault := _take(trains, step, before, loaded):
             return fault
         if not rest(bench, loaded.count.sent_ns, duty):
-            return _ended(bench)
+            return ended(bench, *_ENDED)
     return None
 
 
@@ -86,17 +87,6 @@ def _take(trains: Trains, step: Next, before: Loaded, loaded: Loaded) -> Fault |
     numbers, departed, arrived = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
     trains.took(read(sent, numbers, departed, arrived, base), base)
     return None
-
-
-def _silent(bench: Bench, wait_ns: int) -> bool:
-    """Sleep; False when the run is to end."""
-    return rest(bench, wait_ns, 0.5)  # as long as a load of that length at half duty
-
-
-def _ended(bench: Bench) -> Fault:
-    if bench.interrupted():
-        return Fault("interrupted", "the trains were interrupted; those that ran are kept")
-    return Fault("peer-lost", "the far end was lost between two trains", "see whether the line is up and run again")
 
 
 def _result(trains: Trains, step: Step, fault: Fault | None) -> TrainsResult:

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 FOREIGN_PPS = 1000
 MAX_SHARE = 0.15  # of the contracted rate: a delay probe that loads the line measures itself
 SETUP_NS = NS_PER_S  # opening a session, handing over its end
-_FLOW_NS, _FLOWS_OF_ONE_WAY = 4 * NS_PER_S, 5  # a further flow there and back, at most; how many exclude a second way
+_FLOW_NS, _FLOW_EXPECTED_NS = (
+    6 * NS_PER_S,
+    2 * NS_PER_S,
+)  # a further flow there and back: at most, with hops that are silent both ways
+_FLOWS_OF_ONE_WAY = 5  # further flows that exclude a second way
 _MOST_FLOWS = 33  # exclude a seventh way at 95 %
 _TRACE_NS, _TRACE_PACKETS = 5 * NS_PER_S, 60  # of a trace that asks each hop once, at most
 _Built = tuple[list[Step], list[str]]
@@ -96,7 +100,7 @@ class Builder:
             params=settings,
             packets=2 * hops * (rounds + further),
             duration_ns=2 * max(most, typical) + further * _FLOW_NS,
-            expected_ns=2 * typical + min(further, _FLOWS_OF_ONE_WAY) * _FLOW_NS // 2,
+            expected_ns=2 * typical + min(further, _FLOWS_OF_ONE_WAY) * _FLOW_EXPECTED_NS,
             total_bytes=2 * hops * (rounds + further) * _ip_bytes(64, self.options.ip_version),
             why="both traces of one flow, hop by hop, before anything loads the line",
         )

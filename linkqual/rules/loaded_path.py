@@ -45,6 +45,8 @@ def surest(paths: Sequence[LoadedPath]) -> LoadedPath | None:
 
 def sentence(found: LoadedPath) -> str:
     """The place, what is seen there, how sure that is and why."""
+    if not found.hops:  # nor was every such load sent
+        return f"where a queue begins {found.direction} is not known: {found.because}"
     if not found.by:
         return f"{found.direction}, under {found.load}, no hop shows where a queue begins: {found.because}"
     what = {"queue": f"the queue of {_depth(found)} begins", "loss": "the loss begins"}.get(

@@ -150,6 +150,7 @@ def measured(
     monkeypatch.setattr(loading, "opened", opened)
     monkeypatch.setattr(hops, "watching", watching)
     monkeypatch.setattr(probe, "rest", lambda *_: True)
+    monkeypatch.setattr(probe, "silent", lambda *_: True)
     return line, probe.measure(step, Bench("192.0.2.1", hops={Direction.FORWARD: KNOWN}))
 
 

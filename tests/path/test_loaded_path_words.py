@@ -41,6 +41,12 @@ def test_the_surest_load_speaks_and_a_load_that_shows_nothing_says_so() -> None:
     )
     [(sentence, _)] = said(found(by="", after=None, before=None, confidence="", because="the queue is short"))
     assert sentence.endswith("no hop shows where a queue begins: the queue is short")
+    [(sentence, _)] = said(
+        found(hops=(), by="", after=None, before=None, confidence="", because="no hop was asked: why")
+    )
+    assert (
+        sentence == "where a queue begins forward is not known: no hop was asked: why"
+    )  # and no load is said to have been sent
     assert said() == []
 
 

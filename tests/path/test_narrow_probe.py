@@ -58,6 +58,7 @@ def chain(monkeypatch: pytest.MonkeyPatch, benchmarks: None) -> Any:
     import narrow_chain
 
     monkeypatch.setattr(narrow, "rest", lambda *_: True)
+    monkeypatch.setattr(narrow, "silent", lambda *_: True)
     return narrow_chain.MemoryChain((shaper(90), shaper(30), shaper(60)))
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from linkqual.model import Step
-from linkqual.probes.bench import Bench, duty_of, rest
+from linkqual.probes.bench import Bench, duty_of, ended, rest, silent
 
 
 @pytest.mark.parametrize(("duty", "slept_ns"), [(1.0, 0), (0.5, 4_000_000), (0.1, 36_000_000), (0.0, 0)])
@@ -38,3 +38,21 @@ def test_a_far_end_that_is_gone_ends_the_rest(monkeypatch: pytest.MonkeyPatch) -
 def test_the_duty_of_a_step() -> None:
     assert duty_of(Step("stamp", "stamp")) == 1.0
     assert duty_of(Step("flows", "flows", {"duty": 0.2})) == 0.2
+
+
+def test_a_silence_lasts_as_long_as_asked_and_what_ends_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, naps = [0], []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        now[0] += round(seconds * 1e9)
+
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", nap)
+    assert silent(Bench("192.0.2.1"), 250_000_000)
+    assert sum(naps) == pytest.approx(0.25)
+    stopped = Bench("192.0.2.1", interrupted=lambda: True)
+    assert not silent(stopped, 250_000_000)
+    assert ended(stopped, "it was interrupted", "loads").kind == "interrupted"
+    gone = ended(Bench("192.0.2.1"), "it was interrupted", "loads")
+    assert (gone.kind, gone.message) == ("peer-lost", "the far end was lost between two loads")

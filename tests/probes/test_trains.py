@@ -51,6 +51,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Any:
     import buckets
 
     monkeypatch.setattr(trains, "rest", lambda *_: True)
+    monkeypatch.setattr(trains, "silent", lambda *_: True)
     return buckets.MemoryLine(Rate(30 * MBIT, bucket_bytes=100_000, buffer_bytes=75_000), 1)
 
 
