@@ -64,6 +64,12 @@ class HostError(LinkqualError):
     """This host lacks a program, a capability or room."""
 
 
+AFTER_LOSS = {  # what to do once the far end is gone, by kind of PeerError
+    "peer-lost": "see what the agent wrote, and run again",
+    "silent": "either the line between was cut or the host there stopped: see whether the line is up and what the agent wrote, and run again",
+}
+
+
 class PeerError(LinkqualError):
     """The far end cannot be reached, refuses us, or went away. `kind` is the kind of `model.Fault` it makes of a step."""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from linkqual.errors import HostError, PeerError, WireError
+from linkqual.errors import AFTER_LOSS, HostError, PeerError, WireError
 from linkqual.model import Direction, Fault, Json, Step
 from linkqual.net import child
 from linkqual.net.addresses import bare
@@ -201,7 +201,7 @@ def _stopped(why: str, found: Fault | None) -> Fault:
         said = (
             "closed the connection" if why == "peer-lost" else "fell silent: the line between or the host there broke"
         )
-        return Fault(why, f"during the throughput test the far end {said}", "see what the agent wrote, and run again")
+        return Fault(why, f"during the throughput test the far end {said}", AFTER_LOSS[why])
     if why == OTHER:
         return Fault(why, "the test of the other direction, run at the same time, ended before its time")
     hint = "the line may have broken under load; run again, and look at the packets of the stamp step"

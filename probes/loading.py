@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linkqual.errors import HostError, LinkqualError, PeerError, WireError
+from linkqual.errors import AFTER_LOSS, HostError, LinkqualError, PeerError, WireError
 from linkqual.model import Direction, EndConditions, Fault, LoadCount
 from linkqual.net.load import LoadEnd
 from linkqual.net.load_ends import LoadConfig
@@ -147,7 +147,7 @@ class Loading:
                     "interrupted", f"the load {phase.name!r} was interrupted; what was counted until then is kept"
                 )
             if kind := self._control.lost():
-                return Fault(kind, _GONE[kind], "see what the agent wrote, and run again")
+                return Fault(kind, _GONE[kind], AFTER_LOSS[kind])
             here, now = self._near.look(), time.monotonic_ns()
             if here.get("ended_by"):
                 return None

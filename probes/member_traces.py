@@ -44,7 +44,8 @@ def traced(bench: Bench, result: MembersResult, most: int, allowed_ns: int) -> M
             work.trouble = "the time for traces is over"
         if work.trouble:
             break
-        bench.progress(Progress("members", len(work.traces), routes.wanted(work.traces, most or SAMPLES), "traces"))
+        flows = len({trace.near_port for trace in work.traces})  # some are traced twice
+        bench.progress(Progress("members", flows, routes.wanted(work.traces, most or SAMPLES), "traces"))
         started_ns = time.monotonic_ns()
         _one(work, port)
         _rest(work, started_ns + GAP_NS)

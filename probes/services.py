@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from linkqual.errors import LinkqualError
+from linkqual.errors import AFTER_LOSS, LinkqualError
 from linkqual.model import (
     Conditions,
     Direction,
@@ -107,10 +107,8 @@ def _title(together: Round) -> str:
 
 
 def _gone(bench: Bench) -> Fault:
-    why = bench.control.lost() if bench.control else "peer-lost"
-    return Fault(
-        why, "the far end went away between two steps of the services", "see what the agent wrote, and run again"
-    )
+    why = (bench.control.lost() if bench.control else "") or "peer-lost"
+    return Fault(why, "the far end went away between two steps of the services", AFTER_LOSS[why])
 
 
 def _round(test: _Test, together: Round, title: str) -> None:

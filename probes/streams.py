@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from linkqual.errors import LinkqualError, PeerError
+from linkqual.errors import AFTER_LOSS, LinkqualError, PeerError
 from linkqual.metrics import METRICS
 from linkqual.model import EndConditions, Fault, Step
 from linkqual.net.sender import SenderConfig
@@ -37,7 +37,6 @@ _COUNTED = {  # of `session.sender.SenderCounters` and `session.reflector.Reflec
     "sent", "unsent", "received", "late", "held", "late_copies", "forward_copies", "reverse_copies", "malformed", "unknown",
     "answered", "unanswered", "foreign", "wrong_key", "wrong_ssid", "replayed", "over_cap", "duplicates", "queue_refusals",
 }  # fmt: skip
-_RESTART = "see what the agent wrote, start it again, and run the test again"
 
 
 @dataclass(slots=True)
@@ -163,7 +162,7 @@ class AgentStream(Stream):
             self._settle()
             self.heard_ns = now
         elif kind := self.control.lost():
-            self.fault = Fault(kind, _LOST[kind], _RESTART)
+            self.fault = Fault(kind, _LOST[kind], AFTER_LOSS[kind])
         elif now - self.heard_ns > self.silence_ns:
             self._ask_whether_alive()
             self.heard_ns = now
@@ -287,5 +286,5 @@ def without(fault: Fault, forgotten: int) -> Fault:
 def far_fault(error: LinkqualError) -> Fault:
     """What a failed request to the agent makes of the step."""
     if isinstance(error, PeerError) and error.kind == SILENT:
-        return Fault(SILENT, _LOST[SILENT], _RESTART)
+        return Fault(SILENT, _LOST[SILENT], AFTER_LOSS[SILENT])
     return fault_of(error)

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from linkqual import __version__
-from linkqual.errors import PeerError, WireError
+from linkqual.errors import AFTER_LOSS, PeerError, WireError
 from linkqual.model import Json
 from linkqual.net.addresses import bare, numeric
 from linkqual.wire.control import (
@@ -257,7 +257,9 @@ class Control:
 
     def _gone(self, why: str) -> PeerError:
         return PeerError(
-            f"lost the agent at {self.peer.name}: {why}", "see what the agent wrote, and run again", self._lost
+            f"lost the agent at {self.peer.name}: {why}",
+            AFTER_LOSS.get(self._lost, AFTER_LOSS["peer-lost"]),
+            self._lost,
         )
 
     def _drop(self, how: str = "peer-lost") -> None:

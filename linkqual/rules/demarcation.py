@@ -44,13 +44,15 @@ def _located(fault: Fault, way: Way, placed: Sequence[Placed], missing: Sequence
         fault.confidence, fault.evidence,
     )  # fmt: skip
     if not placed:
-        return replace(row, sentence=f"{way.direction}, {fault.name}: {fault.what}, {where}", settle=fault.settle)
+        return replace(
+            row, sentence=f"{way.direction}, {fault.name}: {fault.what}{fault.joint}{where}", settle=fault.settle
+        )
     pins = (("link file", "; ".join(_runs(one, way) for one in found.segments)),) if found.segments else ()
     return replace(
         row,
         confidence=row.confidence if found.certain else _less(row.confidence),
         evidence=(*fault.evidence, *pins),
-        sentence=f"{way.direction}, {fault.name}: {fault.what}, {where}: {_in_words(found)}",
+        sentence=f"{way.direction}, {fault.name}: {fault.what}{fault.joint}{where}: {_in_words(found)}",
         settle="; ".join(filter(None, (_order(missing), _settle(fault, found, after, before, way), fault.settle))),
     )
 

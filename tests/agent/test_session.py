@@ -444,6 +444,7 @@ def test_an_answer_overdue_is_a_lost_peer(agent_process: Any) -> None:
         control.call("host", timeout_s=0.2)
     assert caught.value.kind == "silent"
     assert "0.2 s" in caught.value.message
+    assert caught.value.hint.startswith("either the line between was cut or the host there stopped")
     agent_process.signal(signal.SIGCONT)
     control.close()
 

@@ -9,7 +9,7 @@ import pytest
 from linkqual.errors import PeerError
 from linkqual.model import Direction, Fault, Hop, MemberFlow, MembersResult, Trace
 from linkqual.probes import member_traces
-from linkqual.probes.bench import Bench
+from linkqual.probes.bench import Bench, Progress
 from linkqual.wire import trace_json
 
 FORWARD, REVERSE = Direction.FORWARD, Direction.REVERSE
@@ -91,8 +91,10 @@ def test_flows_that_differ_are_sampled_beside_others(monkeypatch: pytest.MonkeyP
 
 def test_as_many_as_were_allowed_and_each_router_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forward(monkeypatch, ways=2)
-    found = member_traces.traced(Bench("10.0.9.1", "10.0.0.1"), result(), 33, 10**9)
+    told: list[Progress] = []
+    found = member_traces.traced(Bench("10.0.9.1", "10.0.0.1", progress=told.append), result(), 33, 10**9)
     assert ports(found) == [*range(1, 12), 1, 2]
+    assert all(one.done <= (one.total or 0) for one in told)
     few = member_traces.traced(Bench("10.0.9.1", "10.0.0.1"), result(), 4, 10**9)
     assert few.traces_short == "no more than 4 were to be traced"
 

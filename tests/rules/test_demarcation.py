@@ -251,6 +251,7 @@ def test_where_only_a_queue_was_seen_it_bounds_the_place() -> None:
     seen = Measurement(Step("throughput/forward/16", "throughput", direction=THERE), 0, 1, loaded_path=load)
     row = only(TRACED, seen)
     assert row.where == "between hop 2 (10.0.1.2) and the far end"
+    assert "the queue of 16 TCP streams begins between hop 2 (10.0.1.2) and the far end: in core" in row.sentence
     assert row.suppliers == ("Carrier B", "Carrier C")
     assert row.confidence == "low"
     assert row.settle == "the same test from an agent at hop 3 (10.0.2.2), where they meet; load that expires hop by hop (--allow-expiring-load) names one link"  # fmt: skip
@@ -290,6 +291,15 @@ def test_a_trace_that_did_not_arrive_names_no_host() -> None:
     load = LoadedPath(THERE, "16 TCP streams", after=4, before=5, by="queue", confidence="low")
     seen = Measurement(Step("throughput/forward/16", "throughput", direction=THERE), 0, 1, loaded_path=load)
     assert only(ended, seen, segments=()).where == "between hop 4 (10.0.3.2) and hop 5 (silent)"
+
+
+def test_a_silent_router_that_others_tell_of_is_named() -> None:
+    forward = list(hops("10.0.0.2", None, "10.0.2.2", "10.0.3.2"))
+    forward[1] = replace(forward[1], egress="10.0.2.1")  # as Record Route has it
+    told = replace(
+        TRACED, path=replace(PATH, forward=replace(PATH.forward, hops=tuple(forward)), symmetry="undetermined")
+    )
+    assert only(told, narrow(3), segments=()).where == "between hop 2 (10.0.2.1, silent itself) and hop 3 (10.0.2.2)"
 
 
 # ---- the other faults
