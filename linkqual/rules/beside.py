@@ -25,3 +25,4 @@ class Beside:
     ratio: tuple[float, float | None, float | None] | None = None
     settle: str = ""
     step: str = ""
+    clash: bool = False  # what bounds it excludes each other: one of both is not true

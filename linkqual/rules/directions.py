@@ -31,6 +31,8 @@ from linkqual.units import format_count, format_duration, format_ratio
 
 LOSS_FACTOR, LOSS_CONFIDENCE = 2.0, 0.99
 VARIATION_FACTOR, VARIATION_NS, VARIATION = 2.0, 1_000_000, 0.95
+CONTRADICTION = "contradiction"
+WHICH = "look up the length of the fibre again, and see what keeps both clocks: one of both is wrong"
 SYNC = "keep both clocks by one source with a bound far below the difference (PTP, or chrony on a near server), or give the fibre's length (fibre: in the link file)"
 
 
@@ -65,16 +67,23 @@ def _delay(link: Link, stream: Measurement, summary: Summary) -> Iterator[Beside
         return
     forward, reverse = summary.forward_delay.minimum, summary.reverse_delay.minimum
     said = f"smallest one-way delay {format_duration(forward)} forward and {format_duration(reverse)} reverse: {difference_words(found, why)}"
-    settle = SYNC if found.verdict == UNDETERMINED else ""
+    clash = found.by == CONTRADICTION
+    settle = WHICH if clash else SYNC if found.verdict == UNDETERMINED else ""
     n = min(summary.forward_delay.n, summary.reverse_delay.n)
-    yield Beside("one-way delay", found.verdict, said, "ns", forward, reverse, n, None, settle, stream.step.key)
+    yield Beside("one-way delay", found.verdict, said, "ns", forward, reverse, n, None, settle, stream.step.key, clash)
 
 
 def difference_words(found: DelayDifference, why: str = "") -> str:
+    """What is known, and whether the length of the fibre that was given cannot be true."""
+    untrue = f"; the length of the fibre cannot be true and is not used: {found.untrue}" if found.untrue else ""
+    return f"{_difference_words(found, why)}{untrue}"
+
+
+def _difference_words(found: DelayDifference, why: str) -> str:
     """ "-5.7 ms ± 400 µs, asymmetric: reverse is longer by 5.3 ms at least, and it counts from 1.39 ms on"."""
     apart = f"{'-' if found.measured_ns < 0 else ''}{format_duration(abs(found.measured_ns))}"
     counts = f"it counts from {format_duration(found.threshold_ns)} on"
-    if found.by == "contradiction":
+    if found.by == CONTRADICTION:
         return f"{apart}, undetermined: the clocks' bound and the length of the fibre exclude each other"
     if found.low_ns is None or found.high_ns is None:
         return f"{apart}, undetermined: {why or 'the offset between both clocks is not known'}"

@@ -92,4 +92,5 @@ def delays_finding(objective: Objective, link: Link, measurements: Sequence[Meas
         return Finding(objective, Outcome.PASS, said, made, "", Rule.EXACT, key)
     if found.beyond(objective.limit):
         return Finding(objective, Outcome.FAIL, said, made, "", Rule.EXACT, key)
-    return Finding(objective, Outcome.INCONCLUSIVE, said, made, directions.SYNC, Rule.NONE, key)
+    settle = directions.WHICH if found.by == directions.CONTRADICTION else directions.SYNC
+    return Finding(objective, Outcome.INCONCLUSIVE, said, made, settle, Rule.NONE, key)

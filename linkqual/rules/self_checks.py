@@ -66,9 +66,11 @@ def _routes(measurements: Sequence[Measurement], besides: Mapping[str, Beside]) 
     delay = besides.get("one-way delay")
     if delay is not None:
         # what no router shows: a carrier's own network may take two ways below one IP link
-        outcome = FAIL if delay.word == ASYMMETRIC else BESIDE
+        outcome = FAIL if delay.word == ASYMMETRIC else UNKNOWN if delay.clash else BESIDE
         settle = "ask the carrier for the routes of both directions below IP" if outcome == FAIL else ""
-        yield Look("delay", outcome, delay.said, settle if traced.outcome == PASS else "")
+        yield Look(
+            "delay", outcome, delay.said, delay.settle if delay.clash else settle if traced.outcome == PASS else ""
+        )
     for what in ("goodput", "loss", "delay variation"):
         if what in besides:
             yield Look(what, BESIDE, besides[what].said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,15 +48,26 @@ def test_the_length_of_the_fibre_alone_can_prove_that_both_are_alike() -> None:
     assert judge(70 * MS, trip - 70 * MS, trip, None, 100).verdict == "undetermined"
     both = judge(
         5 * MS, trip - 5 * MS, trip, 2 * MS, 700
-    )  # 3.84 ms either way by the fibre, 3.3 ms more forward by the clocks
+    )  # 3.822 ms either way by the fibre, 3.36 ms more forward by the clocks
     assert both.by == "both"
-    assert (both.low_ns, both.high_ns) == (-round(3.84 * MS), round(3.3 * MS))
+    assert (both.low_ns, both.high_ns) == (-round(3.822 * MS), round(3.36 * MS))
 
 
 def test_bounds_that_exclude_each_other_are_none() -> None:
     found = judge(1 * MS, 11 * MS, 12 * MS, 100_000, 1000)
     assert (found.verdict, found.by, found.low_ns) == ("undetermined", "contradiction", None)
     assert most_ns(9 * MS, 1000) is None  # shorter than light takes: the length is not true
+
+
+def test_a_length_that_cannot_be_true_is_not_used_and_says_so() -> None:
+    one_clock = judge(4 * MS, 9 * MS, 13 * MS, 0, 1300)
+    assert (one_clock.verdict, one_clock.by, one_clock.low_ns) == ("asymmetric", "clocks", -5 * MS)
+    assert one_clock.untrue.endswith("one clock shows 5 ms")
+    for error in (0, None):
+        long = judge(4 * MS, 9 * MS, 13 * MS, error, 2000)
+        assert long == replace(judge(4 * MS, 9 * MS, 13 * MS, error), untrue=long.untrue)
+        assert long.untrue.startswith("light takes 19.48 ms")
+    assert not judge(4 * MS, 9 * MS, 13 * MS, 0, 800).untrue
 
 
 @given(st.integers(0, 50 * MS), st.integers(0, 50 * MS), st.integers(0, 20 * MS), st.floats(-1, 1), st.booleans())

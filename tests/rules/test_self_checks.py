@@ -297,6 +297,14 @@ def test_routes_fail_by_other_routers_or_by_a_delay_that_no_router_shows() -> No
     open_ = of(ROUTES, one_way(), stamp(counted(4.1, 9.8), 1000, Conditions(clock_error_ns=8_000_000)))
     assert open_.outcome == "PASS"
     assert "undetermined" in dict(open_.evidence)["delay"]
+    fibre = replace(LINK, fibre_km=1330)  # both directions alike, by it
+    contradicted = of(ROUTES, one_way(), longer, link=fibre)
+    assert contradicted.outcome == "UNKNOWN"
+    assert "length of the fibre again" in contradicted.settle
+    sure = stamp(counted(4.1, 9.8), 1000, Conditions(same_clock=True))
+    believed = of(ROUTES, one_way(), sure, link=fibre)
+    assert believed.outcome == "FAIL"
+    assert "cannot be true and is not used" in believed.because
     silent = path(["198.51.100.2", "10.3.0.2", "10.3.1.2"], ["203.0.113.1", "10.3.1.1", "10.3.0.1"])
     assert of(ROUTES, silent).outcome == "UNKNOWN"
 
