@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from linkqual.model import Hop, Measurement, NarrowResult, Note, Plan
 from linkqual.rules import ways
-from linkqual.units import format_duration, format_rate, format_size
+from linkqual.units import format_duration, format_rate, format_ratio, format_size
 
 FRAME_OVERHEAD = 14  # bytes of Ethernet without FCS: what a queue of a host or router counts
 OTHERS = "whether others send over it too is not known; they would make it seem that much slower"
@@ -20,6 +20,18 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
     for one in measurements:
         if one.narrow is not None:
             yield Note("narrow", told(measurements, one.narrow), _weight(plan, one.narrow))
+            if said := below_contract(plan, one.narrow):
+                yield Note("narrow", f"{one.narrow.direction}, at the narrowest hop {said}", "warn")
+
+
+def below_contract(plan: Plan, found: NarrowResult) -> str:
+    """ "one flow gets 30.48 Mbit/s (L1) at most, 61 % of the 50 Mbit/s contracted"; "" unless the whole interval lies below."""
+    contracted = plan.link.contracted_bps(found.direction)
+    if not contracted or found.rate_bps is None or found.rate_bps[2] >= AS_CONTRACTED * contracted:
+        return ""
+    share = format_ratio(found.rate_bps[0] / contracted)
+    sure = f" ({found.confidence} confidence)" if found.confidence != "high" else ""
+    return f"one flow gets {carries(found)} at most, {share} of the {format_rate(contracted)} contracted{sure}"
 
 
 def told(measurements: Sequence[Measurement], found: NarrowResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from linkqual.model import Diagnosis, Direction, Finding, Measurement, Outcome, Plan, ThroughputResult
 from linkqual.profile.limits import ASSUMED_MTU
-from linkqual.rules import ends, loads, seconds
+from linkqual.rules import ends, loads, narrow, seconds
 from linkqual.rules.beside import CONFIDENCE, Beside
 from linkqual.rules.looks import (
     FAIL,
@@ -44,6 +44,7 @@ def looks(
     yield from _markings(measurements)
     yield _fits(plan, measurements)
     yield from (_rate(plan, measurements, way, diagnoses) for way in WAYS)
+    yield from _narrowest(plan, measurements)
     yield _together(besides.get("both at once"), measurements)
     yield _crowded(measurements)
     bursts = [one for one in findings if one.objective.metric == "burst_completion" and one.objective.limit is not None]
@@ -117,6 +118,16 @@ def _rate(plan: Plan, measurements: Sequence[Measurement], way: Direction, diagn
             "the contracted rate (--cir)",
         )
     return _against(what, result, allowed, ends.holding(load, way, diagnoses))
+
+
+def _narrowest(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Look]:
+    """A hop that carries less than is contracted blocks; one that carries as much proves nothing of what flows share."""
+    for one in measurements:
+        said = narrow.below_contract(plan, one.narrow) if one.narrow is not None else ""
+        if said and one.narrow is not None:
+            sure = one.narrow.confidence == "high"
+            settle = "" if sure else "the search for the narrowest hop once more, at a quieter time"
+            yield Look(f"narrowest hop {one.narrow.direction}", FAIL if sure else UNKNOWN, said, settle)
 
 
 def _against(what: str, result: ThroughputResult, allowed: float, held: tuple[str, str]) -> Look:

@@ -135,5 +135,19 @@ def test_below_the_contract_is_a_warning() -> None:
     for cir, weight in ((100, "warn"), (50, "info")):
         plan = plan_of(Link(cir_bps=cir * MBIT), PlanOptions(expiring_load=True))
         found = list(notes(plan, [PATH, measured(FOUND)]))
-        assert [note.weight for note in found] == [weight]
+        assert {note.weight for note in found} == {weight}
     assert not list(notes(plan, [PATH]))
+
+
+def test_less_than_the_contract_is_a_warning_that_names_both() -> None:
+    plan = Plan("p", (), (), Link(cir_bps=80 * MBIT))
+    first, second = notes(plan, [measured(FOUND)])
+    assert (first.weight, second.weight) == ("warn", "warn")
+    assert (
+        second.sentence
+        == "forward, at the narrowest hop one flow gets 50 Mbit/s (L2) at most, 62.5 % of the 80 Mbit/s contracted"
+    )
+    unsure = replace(FOUND, confidence="low")
+    assert "(low confidence)" in list(notes(plan, [measured(unsure)]))[1].sentence
+    for contracted in (51 * MBIT, None):  # not below for certain; not known
+        assert len(list(notes(Plan("p", (), (), Link(cir_bps=contracted)), [measured(FOUND)]))) == 1

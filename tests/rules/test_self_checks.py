@@ -21,6 +21,7 @@ from linkqual.model import (
     MembersResult,
     MtuResult,
     MtuWay,
+    NarrowResult,
     Objective,
     Outcome,
     Plan,
@@ -54,7 +55,7 @@ def measured(probe: str, **result: object) -> Measurement:
 
 def one_way() -> Measurement:
     """One router, the same both ways."""
-    return path(["198.51.100.2"], ["203.0.113.1"])
+    return path(["198.51.100.2"], ["203.0.113.1"], ["203.0.113.1"], ["198.51.100.2"])
 
 
 def sizes(forward: int = 1500, reverse: int = 1500, near: int = 1500, far: int = 1500) -> Measurement:
@@ -334,3 +335,11 @@ def test_what_was_judged_comes_to_the_page_and_the_sheet() -> None:
     seen = terminal.render(q, 200)
     assert "✗ symmetric routes" in seen
     assert " ".join(seen.split()).count("reverse is longer by") == 1
+
+
+@pytest.mark.parametrize(("confidence", "outcome"), [("high", "FAIL"), ("low", "UNKNOWN")])
+def test_a_narrowest_hop_below_the_contract_blocks(confidence: str, outcome: str) -> None:
+    found = NarrowResult(REVERSE, 3, "shaper", (30e6, 29.9e6, 30.1e6), 3, named=3, narrow=(3,), confidence=confidence)
+    slow = of(NON_BLOCKING, measured("narrow", narrow=found))
+    assert slow.outcome == outcome
+    assert "one flow gets 30 Mbit/s (L1) at most, 30 % of the 100 Mbit/s contracted" in slow.because
