@@ -135,6 +135,7 @@ def _far(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float
     stack.enter_context(
         Target(bench.near_address, known.destination_port, bench.peer_address, bench.family, seconds=seconds)
     )
+    marked: dict[str, Any] = {"tos": tos} if tos else {}  # else agents that know no such argument serve it too
     try:
         control.call(
             "hops.open",
@@ -143,7 +144,7 @@ def _far(bench: Bench, known: Known, stack: contextlib.ExitStack, seconds: float
             ttls=list(known.ttls),
             seconds=seconds,
             base=base,
-            **({"tos": tos} if tos else {}),
+            **marked,
         )
     except PeerError as error:
         if error.kind == "bad-request":  # what an agent says of a request or an argument that it does not know

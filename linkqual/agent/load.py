@@ -89,7 +89,7 @@ class Loads:
         self._open: dict[str, _Load] = {}
 
     async def serve(self, verb: str, arguments: dict[str, Any]) -> dict[str, Json]:
-        """Answer `load.<verb>`, a key of `wire.control.REQUESTS`, with checked arguments."""
+        """Answer `load.<verb>`, a key of `wire.requests.REQUESTS`, with checked arguments."""
         answer: dict[str, Json] = await self._SERVED[verb](self, **arguments)
         return answer
 

@@ -26,8 +26,9 @@ from linkqual.agent.link import Link, listen, own_address
 from linkqual.agent.session import Session
 from linkqual.errors import WireError
 from linkqual.net.addresses import numeric
-from linkqual.wire.control import MAX_HELLO, PROTOCOLS, Answer, Refusal, Request, checked
+from linkqual.wire.control import MAX_HELLO, PROTOCOLS, Answer, Refusal, Request
 from linkqual.wire.pairing import Peer, checked_token, join_host_port, proof, same
+from linkqual.wire.requests import checked
 
 ENVIRONMENT_TOKEN = "LINKQUAL_TOKEN"  # noqa: S105  a name, not a secret
 CLOSING_S = 15.0  # for the former session to be gone, before a new one is told "busy"

@@ -4,18 +4,14 @@
 | --- | --- |
 | `host` | EndConditions of this host as an object (drop counters absolute, `drop_times` since the last such request), `boot_id`, `realtime_ahead_ns` (wall clock less monotonic), `iperf3` (its version or null) |
 | `calibrate` | a model.HostFloor as an object: what this host adds by itself, measured now, before any probe; once a session |
-| `stamp.open` | `session` (to name it in the other three), `port`, `ssid`, `receive_buffer_bytes` as granted; `key` (32 octets, hexadecimal) of an authenticated one |
-| `stamp.counters` | `counters`: name -> count |
-| `stamp.arrived` | `arrived`: base64 of one bit a packet, little order: did it reach the reflector; refused (`forgotten`) for packets too long ago |
-| `stamp.close` | `counters`, `stamps` and `drop_times`, as `Reflector.stop` gives them |
 | `iperf3.open` | `port` (to name it in the other one), `address`; one for each direction at most |
 | `iperf3.close` | `exit_code`, `output` (packed text: its JSON), `error`, `killed` ("", "watchdog" or "cap"), `seconds` ([ns, octets read] of each, where it left no document) |
+| `stamp.*` | see `agent.stamp` |
 | `load.*` | see `agent.load` |
 | `bursts.*` | see `agent.bursts` |
 | `mtu.*` | see `agent.mtu` |
 | `hops.*` | see `agent.hops` |
-| `trace` | a model.Trace as an object: from here to the near end's address, whoever asks |
-| `trace.target` | `port`: a UDP port of the address the near end reached that answers its trace, for so many seconds (a minute, unless told) or until the next request about traces |
+| `trace`, `trace.*` | see `agent.traces` |
 | `bye` | nothing left here; the connection ends |
 
 The near end's address is that of its control connection, never an argument. Whatever is over a cap is refused.
@@ -24,34 +20,30 @@ The near end's address is that of its control connection, never an argument. Wha
 from __future__ import annotations
 
 import asyncio
-import functools
-import math
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 from linkqual.agent.bursts import Bursts
 from linkqual.agent.config import AgentConfig
 from linkqual.agent.hops import Hops
 from linkqual.agent.iperf3 import GRACE_S, Iperf3Servers, port_is_free
-from linkqual.agent.load import Loads, opening
+from linkqual.agent.load import Loads
 from linkqual.agent.load import Session as LoadSession
 from linkqual.agent.mtu import Mtu
+from linkqual.agent.stamp import Reflectors
+from linkqual.agent.traces import Traces
 from linkqual.errors import HostError, InputError, PeerError, WireError
 from linkqual.model import Json
-from linkqual.wire.control import FORGOTTEN, Answer, Refusal, Request, bytes_text, checked
+from linkqual.wire.control import Answer, Refusal, Request
+from linkqual.wire.requests import checked
 
 if TYPE_CHECKING:
     from linkqual.net.drops import Sampler
-    from linkqual.net.reflector import Reflector
-    from linkqual.net.trace import Target
 
 Result = TypeVar("Result")
-TARGET_S = 60  # whatever the cap
-KEY_OCTETS = 32
-MOST_REFLECTORS = 16  # at once: a stream beside each service of a line
 
 
 class Session:
@@ -63,25 +55,24 @@ class Session:
         self.id = secrets.token_hex(8)
         self.near, self.here = near, here
         self._config, self._family, self._log = config, family, log
-        self._reflectors: dict[str, Reflector] = {}  # by the name the near end knows them under
         self._promised: dict[str, int] = {}  # bytes that what runs may still move, by its name
         self._iperf3 = Iperf3Servers(here, config.iperf3_ports)
-        self._loads = Loads(self._for_loads())
-        self._bursts = Bursts(self._for_loads())
-        self._mtu = Mtu(self._for_loads(), family)
-        self._hops = Hops(self._for_loads(), family, self._close_target)
-        self._families: dict[str, Loads | Bursts | Mtu | Hops] = {  # requests that a module of their own serves
-            "load": self._loads,
-            "bursts": self._bursts,
+        shared = self._shared()
+        self._reflectors = Reflectors(shared)
+        self._mtu = Mtu(shared, family)
+        self._traces = Traces(shared, family)
+        self._families: dict[str, Reflectors | Loads | Bursts | Mtu | Hops | Traces] = {
+            "stamp": self._reflectors,
+            "load": Loads(shared),
+            "bursts": Bursts(shared),
             "mtu": self._mtu,
-            "hops": self._hops,
-        }
-        self._target: Target | None = None
+            "hops": Hops(shared, family, self._traces.close_all),
+            "trace": self._traces,
+        }  # requests that a module of their own serves, by the first part of their name
         self._drops: Sampler | None = None
         self._moved_bytes = 0
         self._until: dict[str, float] = {}  # what runs for it, and the loop time until which it may
         self._working: set[asyncio.Future[Json]] = set()
-        self._closed = False
         self._calibrated = False
 
     @property
@@ -117,17 +108,14 @@ class Session:
 
     async def close(self) -> None:
         """End everything this near end had started. Safe to call twice."""
-        self._closed = True
         self._mtu.halt()
+        self._traces.halt()
         if self._working:
             await asyncio.wait(set(self._working))
-        reflectors, self._reflectors = self._reflectors, {}
         sampler, self._drops = self._drops, None
         ending: list[Awaitable[object]] = [self._iperf3.close_all()]
         ending += [self._run(sampler.close)] if sampler is not None else []
-        ending += [self._run(reflector.close) for reflector in reflectors.values()]
-        ending += [self._close_target(), self._loads.close_all(), self._bursts.close_all(), self._mtu.close_all()]
-        ending.append(self._hops.close_all())
+        ending += [family.close_all() for family in self._families.values()]
         for outcome in await asyncio.gather(*ending, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log(f"what was started does not end: {outcome}")
@@ -156,88 +144,12 @@ class Session:
     async def _calibrate(self) -> dict[str, Json]:
         from linkqual import calibration
 
-        if self._calibrated or self._reflectors:
+        if self._calibrated or self._reflectors.any:
             raise PeerError(
                 "this session has measured its host already, or is measuring a line", "ask first and once", "state"
             )
         self._calibrated = True
         return asdict(await self._run(calibration.floor))
-
-    async def _stamp_open(
-        self,
-        *,
-        rate_pps: int,
-        packet_bytes: int,
-        seconds: float,
-        packets: int | None,
-        receive_buffer_bytes: int | None,
-        authenticated: bool,
-        stateless: bool,
-        timestamps: str,
-        reply_ecn: int | None,
-    ) -> dict[str, Json]:
-        from linkqual.net import clock_state
-        from linkqual.net.reflector import Reflector, ReflectorConfig, of_clock
-
-        if len(self._reflectors) >= MOST_REFLECTORS:
-            raise PeerError(f"this session has {MOST_REFLECTORS} reflectors already", "close one first", "state")
-        caps = self._config.caps
-        caps.allow("max_pps", rate_pps, "packets a second")
-        caps.allow("max_seconds", round(seconds), "seconds")
-        most = math.ceil(rate_pps * seconds)
-        expected = min(packets or most, most)  # what bounds the reflector's memory must follow from the caps
-        most_packets = 2 * expected + 1000  # copies the line makes are answered too
-        promised = min(self._bytes_left() // 2, most_packets * packet_bytes)  # as many go back
-        session, ssid = secrets.token_hex(8), secrets.randbelow(0xFFFF) + 1
-        key = secrets.token_hex(KEY_OCTETS) if authenticated else ""
-
-        def start() -> None:
-            config = ReflectorConfig(
-                bind_address=self.here,
-                peer_address=self.near,
-                ssid=ssid,
-                port=self._free_reflector_port(),
-                max_pps=caps.max_pps,  # not what was asked: a sender catching up after a stall must not lose packets here
-                max_seconds=math.ceil(seconds),
-                max_packets=most_packets,
-                max_bytes=promised,
-                longest_packet=packet_bytes,
-                key=key,
-                stateless=stateless,
-                form=timestamps,
-                reply_ecn=reply_ecn,
-                **of_clock(clock_state.clock_state()),
-            )
-            if receive_buffer_bytes is not None:
-                config = replace(config, receive_buffer_bytes=receive_buffer_bytes)
-            self._reflectors[session] = Reflector.start(config)
-            self._promised[f"reflector {session}"] = 2 * promised
-
-        await opening(self._run, start)
-        self._may_run(f"reflector {session}", seconds)
-        port, buffer = self._opened(session).port, self._opened(session).receive_buffer_bytes
-        self._log(f"reflector on UDP port {port}: at most {rate_pps:,} packets/s of {packet_bytes} B, {seconds:.0f} s")
-        opened = {"session": session, "port": port, "ssid": ssid, "receive_buffer_bytes": buffer}
-        return opened | {"key": key} if authenticated else opened
-
-    async def _stamp_counters(self, session: str) -> dict[str, Json]:
-        return {"counters": await self._run(self._opened(session).counters)}
-
-    async def _stamp_arrived(self, session: str, first: int, count: int) -> dict[str, Json]:
-        try:
-            bitmap = await self._run(self._opened(session).arrived, first, count)
-        except InputError as error:
-            raise PeerError(error.message, error.hint, FORGOTTEN) from error
-        return {"arrived": bytes_text(bitmap)}
-
-    async def _stamp_close(self, session: str) -> dict[str, Json]:
-        reflector = self._opened(session)
-        del self._reflectors[session], self._promised[f"reflector {session}"]
-        self._until.pop(f"reflector {session}", None)
-        self._log("reflector closed")
-        final: dict[str, Json] = await self._run(reflector.stop)
-        self._moved_bytes += 2 * int(final["counters"]["received_bytes"])
-        return final
 
     async def _iperf3_open(self, seconds: float, streams: int, congestion_control: str) -> dict[str, Json]:
         caps = self._config.caps
@@ -250,50 +162,14 @@ class Session:
 
     async def _iperf3_close(self, port: int | None, wait_ms: int) -> dict[str, Json]:
         port, left, moved_bytes = await self._iperf3.close(port, wait_ms / 1000)
-        self._until.pop(f"iperf3 {port}", None)
+        self._may_run(f"iperf3 {port}", 0)
         self._moved_bytes += moved_bytes
         self._log(f"iperf3 closed, exit code {left['exit_code']}{', ' + left['killed'] if left['killed'] else ''}")
         return left
 
-    async def _trace(
-        self, source_port: int, destination_port: int, max_hops: int, rounds: int, tos: int
-    ) -> dict[str, Json]:
-        from linkqual.net.trace import trace
+    def _shared(self) -> LoadSession:
+        """What those modules need of this session."""
 
-        await self._close_target()  # it holds the port the trace is to come from
-        follow = functools.partial(
-            trace,
-            self.near,
-            source_port=source_port,
-            destination_port=destination_port,
-            family=self._family,
-            source=self.here,
-            max_hops=max_hops,
-            rounds=rounds,
-            tos=tos,
-            interrupted=lambda: self._closed,
-        )
-        return asdict(await self._run(follow))
-
-    async def _trace_target(self, port: int | None, seconds: int) -> dict[str, Json]:
-        from linkqual.net.trace import DEFAULT_PORT, Target
-
-        if seconds > TARGET_S:
-            self._config.caps.allow("max_seconds", seconds, "seconds")
-        await self._close_target()
-        for candidate in [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + 100):
-            target = Target(self.here, candidate, self.near, self._family, seconds=seconds)
-            if target.error is None:
-                self._target = target
-                return {"port": target.port}
-        raise PeerError("that UDP port is in use at the far end", "ask for another", "busy")
-
-    async def _close_target(self) -> None:
-        target, self._target = self._target, None
-        if target is not None:
-            await self._run(target.close)
-
-    def _for_loads(self) -> LoadSession:
         def moved(count: int) -> None:
             self._moved_bytes += count
 
@@ -317,14 +193,8 @@ class Session:
     _SERVED: dict[str, Callable[..., Awaitable[dict[str, Json]]]] = {  # noqa: RUF012  a table of methods
         "host": _host,
         "calibrate": _calibrate,
-        "stamp.open": _stamp_open,
-        "stamp.counters": _stamp_counters,
-        "stamp.arrived": _stamp_arrived,
-        "stamp.close": _stamp_close,
         "iperf3.open": _iperf3_open,
         "iperf3.close": _iperf3_close,
-        "trace": _trace,
-        "trace.target": _trace_target,
         "bye": _bye,
     }
 
@@ -336,11 +206,6 @@ class Session:
         self._working.add(future)
         future.add_done_callback(self._working.discard)
         return await asyncio.shield(future)
-
-    def _opened(self, session: str) -> Reflector:
-        if session not in self._reflectors:
-            raise PeerError("this session has no such reflector", "open one first", "state")
-        return self._reflectors[session]
 
     @property
     def _spent(self) -> int:
@@ -364,4 +229,8 @@ class Session:
         )
 
     def _may_run(self, what: str, seconds: float) -> None:
-        self._until[what] = asyncio.get_running_loop().time() + seconds
+        """For so many seconds from now; 0: it has ended."""
+        if seconds:
+            self._until[what] = asyncio.get_running_loop().time() + seconds
+        else:
+            self._until.pop(what, None)

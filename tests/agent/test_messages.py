@@ -13,13 +13,11 @@ from linkqual.wire.control import (
     MAX_DEPTH,
     MAX_FRAME,
     PROTOCOLS,
-    REQUESTS,
     Answer,
     Message,
     Refusal,
     Request,
     bytes_text,
-    checked,
     decode,
     encode,
     frame_length,
@@ -27,6 +25,7 @@ from linkqual.wire.control import (
     text_bytes,
     unpacked_text,
 )
+from linkqual.wire.requests import REQUESTS, checked
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUES = st.recursive(

@@ -55,6 +55,7 @@ from linkqual.wire import (
     trace_json,
     trace_probe,
 )
+from linkqual.wire.requests import checked
 from linkqual.wire.stamp import Mode
 from linkqual.wire.stamp_packet import ReflectorPacket, SenderPacket
 from linkqual.wire.timestamp import ErrorEstimate
@@ -265,7 +266,7 @@ def frames(data: bytes) -> None:
     )
     message = control.decode(data)
     if isinstance(message, control.Request):
-        control.checked(message)
+        checked(message)
 
 
 def traces(data: bytes) -> None:
