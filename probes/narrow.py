@@ -10,10 +10,11 @@ from linkqual.errors import LinkqualError
 from linkqual.model import Conditions, Fault, Measurement, Step
 from linkqual.probes import recursive
 from linkqual.probes.bench import Bench, Progress, ended, fault_of, rest, silent
-from linkqual.probes.loading import Loading
+from linkqual.probes.loading import Loaded, Loading
 from linkqual.probes.trains import bounds_of, opened
-from linkqual.session.narrow import Narrow
+from linkqual.session.narrow import SHORTER_BYTES, Narrow
 from linkqual.session.narrow_result import result
+from linkqual.wire.load import ARRIVAL
 
 _ENDED = "the search for the narrowest hop was interrupted; what was found is kept", "trains"
 
@@ -38,7 +39,9 @@ def measure(step: Step, bench: Bench) -> Measurement:
         found = result(step.direction, search, counts=params["counts"], interrupted=fault is not None)
     elif fault is None:
         fault = Fault(
-            "unreachable", "none of the packets of a trace by TTL arrived", "see whether the stamp step got through"
+            "unreachable",
+            f"of packets of {SHORTER_BYTES[-1]} to {step.params['packet_bytes']:,} bytes none arrived",
+            "let UDP 4863-4894 at the far end through the firewalls, both ways; --only mtu says how long packets may be",
         )
     return Measurement(step, started_ns, time.monotonic_ns() - clock, narrow=found, conditions=conditions, fault=fault)
 
@@ -51,15 +54,26 @@ def _run(search: Narrow, load: Loading, bench: Bench, duty: float, begun_ns: int
         if not silent(bench, ask.wait_ns):
             return ended(bench, *_ENDED)
         loaded = load.run(ask.train, soon=True)
-        if loaded.fault:
+        if loaded.fault and not (ask.train.climbing and _too_long(loaded)):
             return loaded.fault
-        came = loaded.arrivals
-        assert came is not None
+        came = loaded.arrivals if loaded.arrivals is not None else np.empty(0, ARRIVAL)
         numbers, departed, arrived = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
         search.took(loaded.count.sent, numbers, departed, arrived, loaded.count.host_lost)
+        if search.ended == "no-way" and loaded.fault and loaded.fault.kind == "host":
+            return loaded.fault
         done += 1
         silent_ns = time.monotonic_ns()
         if not rest(bench, loaded.count.sent_ns, duty):
             return ended(bench, *_ENDED)
         begun_ns += time.monotonic_ns() - silent_ns  # what the duty takes does not count
     return None
+
+
+def _too_long(loaded: Loaded) -> bool:
+    """Whether packets may only have been too long: nothing arrived though the ends heard each other, or the host's own interface refused them."""
+    fault, count = loaded.fault, loaded.count
+    return (
+        fault is not None
+        and not count.received
+        and (fault.kind == "host" or (fault.kind == "unreachable" and count.sent > 0))
+    )

@@ -11,7 +11,7 @@ from linkqual.units import format_duration, format_rate, format_ratio, format_si
 FRAME_OVERHEAD = 14  # bytes of Ethernet without FCS: what a queue of a host or router counts
 OTHERS = "whether others send over it too is not known; they would make it seem that much slower"
 ALONE = "nothing else was on it"
-UNTOLD = "a policer or a shaper with a queue under 3 ms"
+UNTOLD = "a policer or a shaper with a short queue (not told apart)"
 AS_CONTRACTED = 0.98  # of the contract: less is a warning
 
 
@@ -19,7 +19,7 @@ def notes(plan: Plan, measurements: Sequence[Measurement]) -> Iterator[Note]:
     """A sentence for each direction that was searched."""
     for one in measurements:
         if one.narrow is not None:
-            yield Note("narrow", told(measurements, one.narrow), _weight(plan, one.narrow))
+            yield Note("narrow", told(measurements, one.narrow) + _shorter(one), _weight(plan, one.narrow))
             if said := below_contract(plan, one.narrow):
                 yield Note("narrow", f"{one.narrow.direction}, at the narrowest hop {said}", "warn")
 
@@ -32,6 +32,14 @@ def below_contract(plan: Plan, found: NarrowResult) -> str:
     share = format_ratio(found.rate_bps[0] / contracted)
     sure = f" ({found.confidence} confidence)" if found.confidence != "high" else ""
     return f"one flow gets {carries(found)} at most, {share} of the {format_rate(contracted)} contracted{sure}"
+
+
+def _shorter(one: Measurement) -> str:
+    """That packets of the length planned do not arrive."""
+    asked = int(one.step.params.get("packet_bytes", 0))
+    if one.narrow is None or not one.narrow.links or one.narrow.packet_bytes >= asked:
+        return ""
+    return f"; packets of {asked:,} bytes do not arrive, so those sent had {one.narrow.packet_bytes:,}: --only mtu says how long they may be"
 
 
 def told(measurements: Sequence[Measurement], found: NarrowResult) -> str:

@@ -42,6 +42,7 @@ SHORTEST_NS = 2 * NS_PER_S // 5  # of a train that shall outlast the bucket
 _KIND_PACE, _LEAST_KIND = 1.5, 1.08  # times the rate, at most and at least
 _BELOW = 0.9  # of what a wider link carries: nothing waits there
 _REST_NS = 20_000_000
+SHORTER_BYTES = (1400, 1280, 576)  # of an IP packet: behind most tunnels, the least of IPv6 and of IPv4
 _ROUND_NS = 250_000_000  # what each train takes besides its sending, until that is known
 _LADDER_SPARE_NS = 50_000_000  # a host held up has no use for the ladder
 _SLOWLY = 1.1  # times as long as it should may a train last
@@ -70,6 +71,7 @@ class Narrow:
     ended: str = ""  # "done", "none", "no-way", "time", or as `session.train.Trains.ended`
     refuted: int = 0
     expired: dict[int, int] = field(default_factory=dict)  # packets sent to expire, by router
+    climbs: int = 0  # one for each length of packets that was tried
     sent_bytes: int = 0
     prefixes: Prefixes = field(default_factory=Prefixes)
     trains: Trains = field(init=False)
@@ -85,6 +87,9 @@ class Narrow:
     _asked: Phase | None = None
 
     def __post_init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         whole = replace(self.bounds, most_bytes=round(WHOLE_SHARE * self.bounds.most_bytes), outlast_bytes=DEEP_BYTES)
         self.trains = Trains(whole)
         self.way = WholeWay(whole, self.trains, self.prefixes)
@@ -255,6 +260,7 @@ class Narrow:
         numbers, first = np.unique(numbers, return_index=True)
         departed, arrived = departed[first], arrived[first]
         if phase.climbing:
+            self.climbs += 1
             self._climbed(numbers, departed, arrived)
         elif phase.expire_at and not phase.lead:
             self._took_prefix(replace(phase, packets=packets), numbers, departed, arrived, host_lost)
@@ -267,11 +273,20 @@ class Narrow:
         links = prefix_train.links_of(numbers)
         self.base = self.way.base = idle(arrived - departed)
         if links is None or self.base is None:
-            self.ended = "no-way"
+            self._shorten()
             return
         self.links = links
         for router in range(1, links):
-            self.expired[router] = self.expired.get(router, 0) + EACH_TTL
+            self.expired[router] = self.climbs * EACH_TTL
+
+    def _shorten(self) -> None:
+        """Nothing arrives: shorter packets may."""
+        shorter = [size for size in SHORTER_BYTES if size < self.bounds.packet_bytes]
+        if not shorter:
+            self.ended = "no-way"
+            return
+        self.bounds, self.base = replace(self.bounds, packet_bytes=shorter[0]), None
+        self._begin()
 
     def _took_whole(self, phase: Phase, packets: int, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:  # fmt: skip
         assert self.base is not None

@@ -32,6 +32,7 @@ _UNSURE, _MOST, _SURE = (
     5.0,
     10.0,
 )  # squares of standard deviations between two links that may both be; deviations one train counts for at most
+_HARDLY = 4.0
 _COARSE = 0.065
 _CERTAIN = 3.0  # standard deviations
 _ALIKE, _UNCHANGED = 0.01, 6.0  # a link behind which as much comes through as before it is hardly the narrowest
@@ -63,6 +64,7 @@ class Prefixes:
     taken: dict[int, list[PrefixTrain]] = field(default_factory=dict)
     ladder: dict[int, Rung] = field(default_factory=dict)
     own: bool = False  # the sending host's own queue is the limit
+    outpaced: bool = False  # that host was held up while it sent faster than the rate: its own link is hardly the limit
 
     def add(self, train: PrefixTrain) -> None:
         """One more train."""
@@ -120,7 +122,7 @@ class Prefixes:
 
     def _cost(self, link: int, whole: Whole) -> float:
         """How badly what was seen fits this link."""
-        cost = _SURE**2 if self.own and link > 1 else 0.0
+        cost = _SURE**2 if self.own and link > 1 else _HARDLY if self.outpaced and link == 1 else 0.0
         for rung in self.ladder.values():
             off = rung.times - 1 if rung.router >= link else max(0.0, _NEAR - rung.times)
             cost += min(_MOST, off / rung.error) ** 2

@@ -11,7 +11,7 @@ from linkqual.model import Train
 from linkqual.session import topp
 from linkqual.session.load_phase import Phase
 from linkqual.session.prefix_train import Ints
-from linkqual.session.prefixes import Prefixes, Whole
+from linkqual.session.prefixes import HIT, Prefixes, Whole
 from linkqual.session.topp import Point, Shared, Spacing
 from linkqual.session.train import Bounds, Trains
 from linkqual.session.train_result import (
@@ -25,13 +25,14 @@ from linkqual.session.train_result import (
     is_policed,
     takes_ns,
 )  # fmt: skip
-from linkqual.stats.arrival_curve import Idle, onset
+from linkqual.stats.arrival_curve import Idle
 from linkqual.units import NS_PER_S
 
 FASTER = 1.04  # times the rate: what trains much faster than it showed is more, so others may share it
 _ABOUT, _FAR = 0.12, 0.35  # of the rate: how far trains without loss may be from it
 _OWN, _MOST_OWN = 1.003, 1.025  # times what came through: as much as a full queue of the host itself takes
 _OWN_DEEP_NS = 20_000_000
+_STRAY = 2  # packets that a line may lose by itself
 _BEFORE = 10  # packets that tell how fast they came while the bucket was not empty
 _UNKNOWN = 1.3  # times the rate, where so few came
 _OWN_LOST = 0.002  # once that queue is full
@@ -65,6 +66,7 @@ class WholeWay:
         if self.own_queue(phase, train, numbers, departed):
             self.own_bps.append(train.rate_bps or 0.0)
         self.prefixes.own = any(self.reaches(bps) for bps in self.own_bps)
+        self.prefixes.outpaced = math.inf > self.held_bps > (1 + HIT) * self.rate_bps
         if phase.name == "search" or train.void:
             return
         each = self.bounds.each
@@ -223,10 +225,10 @@ def _queued_ns(packets: int, train: Train, numbers: Ints, arrived: Ints) -> floa
         return 0.0
     since = np.sort(arrived) - arrived.min()
     begin = int(since[-1]) - train.steady_ns
-    dropped = onset(numbers, packets)
-    if dropped is None and train.lost > topp.LOST * packets:
-        return 0.0
-    until = int(since[-1] if dropped is None else since[min(int(np.searchsorted(numbers, dropped)), len(since) - 1)])
+    first = int(np.searchsorted(since, begin))
+    missing = np.setdiff1d(np.arange(numbers[min(first, len(numbers) - 1)], packets), numbers)[: _STRAY + 1]
+    place = int(np.searchsorted(numbers, missing[-1])) if len(missing) > _STRAY else len(since) - 1
+    until = int(since[min(place, len(since) - 1)])
     before = since[since <= begin]
     filled = len(before) > _BEFORE and before[-1] > 0
     times = len(before) / float(before[-1]) / (len(since) - len(before)) * train.steady_ns if filled else _UNKNOWN

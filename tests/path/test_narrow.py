@@ -111,18 +111,37 @@ def test_too_few_bytes_name_no_link(chains: Any) -> None:
     assert not found.outlasted
 
 
+NONE = np.empty(0, np.int64)
+
+
 def test_nothing_that_arrives_ends_the_search() -> None:
-    search = Narrow(BOUNDS)
-    assert search.next() is not None
-    none = np.empty(0, np.int64)
-    search.took(96, none, none, none)
-    assert search.next() is None
+    search, lengths = Narrow(BOUNDS), []
+    while (ask := search.next()) is not None:
+        lengths.append(ask.train.longest)
+        search.took(96, NONE, NONE, NONE)
+    assert lengths == [1500, 1400, 1280, 576]
     found = result(Direction.FORWARD, search, counts="l2")
     assert (found.kind, found.links, found.because) == (
         "unknown",
         0,
         "no packets of ours reach the far end, so nothing was measured",
     )
+
+
+def test_shorter_packets_where_longer_ones_do_not_fit() -> None:
+    search = Narrow(BOUNDS)
+    assert search.next() is not None
+    search.took(108, NONE, NONE, NONE)
+    ask = search.next()
+    assert ask is not None
+    assert ask.train.longest == 1400
+    numbers = np.arange(2 * prefix_train.EACH_TTL, ask.train.packets)
+    search.took(ask.train.packets, numbers, numbers * 2_000_000, numbers * 2_000_000 + 1_000_000)
+    assert (search.links, search.expired) == (3, {1: 6, 2: 6})
+    ask = search.next()
+    assert ask is not None
+    assert (ask.train.name, ask.train.longest) == ("search", 1400)
+    assert result(Direction.FORWARD, search, counts="l2").packet_bytes == 1400
 
 
 def climbed(links: int) -> Narrow:
@@ -210,20 +229,30 @@ def test_a_deep_bucket_behind_a_short_queue_is_found_by_the_ladder(chains: Any) 
     assert search.prefixes.ladder[1].times > 1.5
 
 
-def test_the_hosts_own_queue_is_link_1_without_more_trains() -> None:
-    """A sender held up by its own queue leaves no faster than packets come out at the other end, and all of them waited."""
+def held_up(at_once: int, waiting: int, loses: bool = False) -> Narrow:
+    """A search whose sender goes no faster than packets come out at the other end, at 40 Mbit/s; its queue takes so many at once, and so many wait there."""
     search = climbed(3)
-    takes = 1518 * 8 * 1000 / 40  # ns of a packet at 40 Mbit/s
+    takes = 1518 * 8 * 1000 / 40  # ns of a packet
     while (ask := search.next()) is not None and ask.train.expire_at != 2:
         count = ask.train.packets  # of the search
         assert ask.train.name == "search"
         number = np.arange(count)
-        search.took(count, number, number * 1000, (number * takes).astype(np.int64) + 1_000_000)
+        left = np.maximum(number * 1000, (number - (count if loses else waiting)) * takes).astype(np.int64)
+        search.took(count, number, left, (number * takes).astype(np.int64) + 1_000_000)
     assert ask is not None
     count = round(ask.train.packets * 0.6)  # its time ends it
     number = np.arange(count)
-    left = np.maximum(0, (number - 130) * takes).astype(np.int64)  # so many wait in the queue
-    search.took(count, number, left, (number * takes).astype(np.int64) + 1_000_000)
+    left = np.maximum(0, (number // at_once * at_once - waiting) * takes).astype(np.int64) + number % at_once
+    came = (number * takes).astype(np.int64) + 1_000_000
+    here = (number < count * 0.6) | (number % 50 > 0) if loses else number >= 0
+    search.took(count, number[here], left[here], came[here])
+    return search
+
+
+@pytest.mark.parametrize("at_once", [1, 33])
+def test_the_hosts_own_queue_is_link_1_without_more_trains(at_once: int) -> None:
+    """A sender held up by its own queue leaves no faster than packets come out at the other end, and all of them waited."""
+    search = held_up(at_once, 130)
     assert search.prefixes.own
     assert search.next() is None
     found = result(Direction.FORWARD, search, counts="l2")
@@ -231,6 +260,16 @@ def test_the_hosts_own_queue_is_link_1_without_more_trains() -> None:
     assert found.rate_bps[0] == pytest.approx(40 * MBIT, rel=0.001)
     assert "its own queue" in found.because
     assert [one.number for one in found.seen] == [1]
+
+
+def test_where_packets_hardly_wait_the_hosts_own_limit_may_refuse_them() -> None:
+    search = held_up(1, 20)
+    assert search.prefixes.own
+    assert result(Direction.FORWARD, search, counts="l2").kind == "limit"
+
+
+def test_a_host_held_up_while_packets_are_lost_further_on_is_not_the_limit() -> None:
+    assert not held_up(33, 130, loses=True).prefixes.own
 
 
 @pytest.mark.parametrize("share", [0.8, 1.05])
@@ -251,6 +290,14 @@ def test_a_policer_behind_a_wider_shaper_is_one(chains: Any) -> None:
     found, _ = chains.measure(chains.MemoryChain((shaper(179), shaper(31), shaper(193), policer)), BOUNDS)
     assert (found.named, found.kind) == (4, "policer")
     assert found.rate_bps[0] == pytest.approx(21 * MBIT, rel=0.002)
+
+
+def test_what_does_not_wait_before_the_limit_itself_is_no_shaper(chains: Any) -> None:
+    """A policer, or a shaper with a queue of a packet or two, behind a wider link that queues."""
+    for last in (Rate(23 * MBIT, True, 104_000, 0, "l2"), Rate(23 * MBIT, False, 104_000, 3_000, "l2")):
+        found, _ = chains.measure(chains.MemoryChain((shaper(60), shaper(28, 200_000, 100), last)), BOUNDS)
+        assert found.rate_bps[0] == pytest.approx(23 * MBIT, rel=0.01)
+        assert found.kind in {"policer", "limit"}
 
 
 # ---- ladders

@@ -113,6 +113,18 @@ def test_one_sentence_says_rate_kind_near_ties_and_confidence() -> None:
         assert part in said, part
 
 
+def test_what_was_not_told_apart_is_called_neither() -> None:
+    said = sentence(replace(FOUND, kind="limit", buffer_ns=None), HOPS)
+    assert "a policer or a shaper with a short queue (not told apart) with a bucket of 16 kB;" in said
+
+
+def test_packets_that_had_to_be_shorter_are_said() -> None:
+    step, plan = replace(FORWARD, params={"packet_bytes": 1500}), Plan("p", (), (), Link())
+    for length, shown in ((1400, True), (1500, False)):
+        said = next(iter(notes(plan, [Measurement(step, 0, 1, narrow=replace(FOUND, packet_bytes=length))]))).sentence
+        assert ("packets of 1,500 bytes do not arrive, so those sent had 1,400" in said) is shown
+
+
 def test_what_others_take_is_a_number_of_its_own() -> None:
     alone = replace(FOUND, free_bps=(50e6, 49e6, 50e6))
     assert not alone.busy
