@@ -71,6 +71,8 @@ def capacities(found: NarrowResult) -> dict[int, Capacity]:
             slowest = rate
         before, slowest = number, min(slowest, carried)
     if found.named and whole:
+        least = Capacity(whole, exact=False)  # the whole way carries that, so each link does
+        known = {number: one if one.bps >= whole else least for number, one in known.items()}
         known[found.named] = Capacity(whole, exact=True)
     return known
 
@@ -99,7 +101,8 @@ def _of_narrow(found: NarrowResult) -> Iterator[tuple[int, Mark]]:
         said += f", queue {format_duration(round(found.buffer_ns))}" if found.buffer_ns else ""
         free = f"{format_rate(round(found.free_bps[0]))} free" if found.busy and found.free_bps else ""
         said += f", {free} beside what others send" if free else ""
-        short = ", ".join(part for part in ("narrowest", found.kind, free) if part)
+        unsure = "low confidence" if found.confidence == "low" else ""
+        short = ", ".join(part for part in ("narrowest", found.kind, free, unsure) if part)
         yield found.named, Mark(NARROWEST, short, f"{said}; {found.confidence} confidence")
 
 

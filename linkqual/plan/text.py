@@ -55,11 +55,29 @@ def traffic(plan: Plan) -> list[str]:
         if fastest is None:
             continue
         known = fastest.offered_bps or not is_load(fastest)
-        beside = "" if known else " and what the loads carry at the line's own rate"
+        endless = _endless(plan, way)
+        bounded = (
+            f"at most {format_size(sent)}"
+            if not endless
+            else f"{format_size(sent)} and what the loads of {_keys(endless)} carry at the line's own rate"
+        )
         rate = format_rate(fastest.offered_bps) if known else "the line's own rate"
         peak_words = f", peak {rate} ({fastest.key})" if fastest.offered_bps or not known else ""
-        lines.append(f"{arrow}      at most {format_size(sent)}{beside}{peak_words}")
+        lines.append(f"{arrow}      {bounded}{peak_words}")
     return lines
+
+
+def _endless(plan: Plan, way: Direction) -> list[Step]:
+    """Loads of a direction that no number of bytes bounds."""
+    return [
+        one
+        for one in plan.steps
+        if is_load(one) and not one.total_bytes and one.direction in (way, Direction.ROUND_TRIP)
+    ]
+
+
+def _keys(steps: list[Step]) -> str:
+    return " and ".join(dict.fromkeys(one.probe for one in steps))
 
 
 def expiring(plan: Plan) -> list[str]:
@@ -86,7 +104,11 @@ def _step(step: Step) -> tuple[str, ...]:
     good = "only if needed" if step.params.get("when") == "short" else format_duration(step.expected_ns)
     each = " each way" if step.direction is Direction.ROUND_TRIP else ""
     known = not is_load(step) or step.offered_bps
-    size = f"{format_size(step.total_bytes // (2 if each else 1))}{each}" if known else "as the line takes"
+    size = (
+        f"{format_size(step.total_bytes // (2 if each else 1))}{each}"
+        if known or step.total_bytes
+        else "as the line takes"
+    )
     rate = format_rate(step.offered_bps) if step.offered_bps else "-"
     return step.key, good, format_duration(step.duration_ns), size, rate, _sends(step)
 
@@ -169,7 +191,7 @@ def _totals(plan: Plan) -> list[str]:
         f"a good line  {format_duration(plan.expected_ns)}",
         f"a bad line   {format_duration(bad_ns(plan))}, where every limit is broken {BAD_FACTOR} times over",
         f"at most      {format_duration(plan.total_ns)}",
-        f"errors       a line that breaks any required limit passes with at most {risk}; one that keeps all {family} fails with at most {risk}",
+        f"errors       a line that breaks any required limit passes with at most {risk}; one that keeps {f'all {family}' if family > 1 else 'it'} fails with at most {risk}",
     ]
 
 
@@ -214,7 +236,7 @@ def _way_json(plan: Plan, way: Direction) -> Json:
     fastest = peak(plan, way)
     known = fastest is None or fastest.offered_bps or not is_load(fastest)
     return {
-        "at_most_bytes": sum(bytes_of(step, way) for step in plan.steps) if known else None,
+        "at_most_bytes": None if _endless(plan, way) else sum(bytes_of(step, way) for step in plan.steps),
         "peak_bps": (fastest.offered_bps or None if fastest else 0) if known else None,
         "peak_step": fastest.key if fastest else None,
     }
@@ -232,7 +254,7 @@ def _step_json(step: Step) -> Json:
         "good_line_ns": step.expected_ns,
         "at_most_ns": step.duration_ns,
         "offered_bps": step.offered_bps if known else None,
-        "at_most_bytes": step.total_bytes if known else None,
+        "at_most_bytes": step.total_bytes if known or step.total_bytes else None,
         "why": step.why,
     }
 

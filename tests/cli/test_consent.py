@@ -140,3 +140,13 @@ def test_a_probe_without_a_rate_has_no_peak() -> None:
         "forward      at most 5 kB",
         "reverse      at most 5 kB",
     ]
+
+
+def test_bytes_that_are_bounded_are_told_though_the_rate_is_the_lines_own() -> None:
+    trains = Step("narrow/forward", "narrow", {}, Direction.FORWARD, total_bytes=6 * 10**7)
+    tcp = Step("throughput/forward/4", "throughput", {}, Direction.FORWARD)
+    assert traffic(Plan("p", (trains,), (), Link())) == [
+        "forward      at most 60 MB, peak the line's own rate (narrow/forward)"
+    ]
+    (said,) = traffic(Plan("p", (trains, tcp), (), Link()))
+    assert said.startswith("forward      60 MB and what the loads of throughput carry at the line's own rate, peak")

@@ -147,6 +147,14 @@ def test_a_drop_over_several_links_is_none_of_a_single_one() -> None:
     assert path_marks.capacities(m.NarrowResult(FORWARD)) == {}
 
 
+def test_no_link_carries_less_than_the_whole_way() -> None:
+    """Trains to single routers may meet others' packets; what came to the end crossed every link."""
+    known = path_marks.capacities(narrow(seen=(seen(2, 100, narrow=True), seen(3, 90)), named=2, narrow=(2,)))
+    assert {link: (one.bps / MBIT, one.exact) for link, one in known.items() if link > 1} == {
+        2: (100, True), 3: (100, False), 4: (100, False), 5: (100, False),
+    }  # fmt: skip
+
+
 def test_no_limit_found_is_a_bound_of_every_link() -> None:
     known = path_marks.capacities(m.NarrowResult(FORWARD, 3, "none", at_least_bps=480 * MBIT))
     assert [(one.words, one.exact) for one in known.values()] == [("≥ 480 Mbit/s", False)] * 3
@@ -251,7 +259,7 @@ def test_the_legend_names_the_signs_in_use_and_no_other() -> None:
     words = {words for _, words in path_picture.keys(view("unlike"))}
     assert words == {
         "dotted: what it carries is not measured",
-        *("router that stays silent", "seen in one direction only", "one router, seen from both sides"),
+        *("router that stays silent", "seen in one direction only", "same place, not proven to be one router"),
     }
     narrowed_words = {words for _, words in path_picture.keys(view("narrowed"))}
     assert "narrowest link" in narrowed_words
@@ -335,7 +343,20 @@ def test_a_return_traced_in_part_meets_forward_at_the_same_routers_whatever_coun
     back = replace(whole.reverse, hops=whole.reverse.hops[:2])
     half = replace(whole, reverse=back, symmetry="undetermined", pairs=((1, None), (2, None), (3, 2), (4, 1)))
     q = of(taken("path", path=half), taken("narrow", narrow=narrow(direction=REVERSE)))
-    assert shown(q).meets == shown(of(taken("path", path=half))).meets == {3: False, 4: True}
+    assert shown(q).meets == shown(of(taken("path", path=half))).meets == {3: False, 4: False}
+    assert back.hops[0].address is not None
+    named = replace(
+        half,
+        forward=replace(
+            half.forward,
+            hops=(
+                *half.forward.hops[:3],
+                replace(half.forward.hops[3], egress=back.hops[0].address),
+                *half.forward.hops[4:],
+            ),
+        ),
+    )
+    assert shown(of(taken("path", path=named))).meets == {3: False, 4: True}
 
 
 def test_sentences_tell_sizes_and_members_too() -> None:
@@ -449,3 +470,5 @@ def test_what_others_leave_of_the_narrowest_link_is_said_beside_it() -> None:
     assert "60 Mbit/s free beside what others send" in mark.said
     idle = shown(of(taken("narrow", narrow=narrow(free_bps=(99.9 * MBIT, 99 * MBIT, 100 * MBIT)))))
     assert idle.forward.links[2].marks[0].short == "narrowest, shaper"
+    unsure = shown(of(taken("narrow", narrow=narrow(confidence="low"))))
+    assert unsure.forward.links[2].marks[0].short == "narrowest, shaper, low confidence"
