@@ -112,7 +112,14 @@ def hops(plan: TracePlan, sent: Sequence[Probe], replies: Replies) -> tuple[Hop,
     found = [_hop(ttl, sent, replies) for ttl in range(1, end + 1)]
     while len(found) > 1 and found[-1].address is None and found[-2].address is None:
         found.pop()
+    refused = any(probe.ttl == end and _refused(replies.get(probe.number)) for probe in sent)
+    if refused and len(found) > 1 and found[-1].address == found[-2].address:
+        found.pop()  # the last router, which let the hop before pass and has no way on: no hop of its own
     return tuple(found)
+
+
+def _refused(reply: Reply | None) -> bool:
+    return reply is not None and reply.answer in (Answer.STOPPED, Answer.NO_WAY)
 
 
 def with_egress(found: Sequence[Hop], recorded: Sequence[str], source: str, destination: str) -> tuple[Hop, ...]:

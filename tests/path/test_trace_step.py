@@ -157,6 +157,17 @@ def test_a_router_that_stops_the_trace_ends_it(says: Answer, kind: str) -> None:
     assert "10.0.3.1 at hop 3" in told.message
 
 
+def test_the_last_router_before_a_host_that_is_not_there_is_one_hop() -> None:
+    def answer(number: int, ttl: int) -> Reply | None:
+        return Reply(number, f"10.0.{min(ttl, 2)}.1", 10 * MS, Answer.NO_WAY if ttl > 2 else Answer.ON_THE_WAY)
+
+    found, _, _ = run(answer)
+    assert [hop.address for hop in found] == ["10.0.1.1", "10.0.2.1"]
+    told = fault(found, "10.9.9.9", Answer.NO_WAY, 30)
+    assert told is not None
+    assert told.message == "10.0.2.1 at hop 2 knows no way on to 10.9.9.9"
+
+
 def test_two_routers_at_one_ttl_are_both_kept() -> None:
     sent = [Probe(0, 1, 0), Probe(1, 1, 0)]
     (hop,) = hops(PLAN, sent, {0: Reply(0, "10.0.1.1", 5), 1: Reply(1, "10.0.1.9", 7)})
