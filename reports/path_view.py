@@ -11,7 +11,6 @@ from linkqual.reports import path_marks, timekeeping
 from linkqual.reports.path_marks import Capacity, Mark
 from linkqual.rules import clocks
 from linkqual.session import compared
-from linkqual.session.alignment import same_router
 from linkqual.session.symmetry import SYMMETRIC, routers_of
 from linkqual.units import format_duration
 
@@ -222,8 +221,9 @@ def _meets(
     if path is None or not anchors:
         return {}
     routers, whole = routers_of(path.forward, path.reverse), path.symmetry == SYMMETRIC
+    surely = compared.certain(routers)
     untraced = stops_back - 2 - len(routers.back)  # stand before the near end, and the comparison knows none of them
-    return {columns[i]: whole or same_router(routers, i - 1, j - 1 - untraced) for i, j in anchors}
+    return {columns[i]: whole or (i - 1, j - 1 - untraced) in surely for i, j in anchors}
 
 
 def _alone(path: PathResult | None) -> tuple[frozenset[int], frozenset[int]]:

@@ -1,7 +1,7 @@
 """Both directions of one flow in numbers: routers and links in common, where they part, what would settle it. Floor 2.
 
 Jaccard indices (what both have over what either has) are intervals. In common counts what is certain: a router that shows one name
-each way or is the only neighbour of an end, a link whose two ends such routers are, everything once symmetry is proven. The upper end
+each way, by its answers or by Record Route, a link whose two ends such routers are, everything once symmetry is proven. The upper end
 leaves out what is certain not to be: addresses alone never prove two routers to be two, the numbers of routers do.
 """
 
@@ -21,6 +21,7 @@ from linkqual.session.symmetry import (
     compare,
     contradiction,
     links,
+    one_gateway,
     routers_of,
 )
 
@@ -76,7 +77,7 @@ def word(verdict: str, routers: Routers) -> str:
     found = contradiction(routers) if verdict == ASYMMETRIC else None
     if found is None:
         return verdict
-    surely = _certain(routers)
+    surely = certain(routers)
     # links k and k + 1 meet in router k (0 is the first one)
     other = any(after - k == 1 and (k, k) not in surely for k, after in pairwise(found.places))
     return ASYMMETRIC if other else LINK_BESIDE
@@ -94,7 +95,7 @@ def shares(verdict: str, routers: Routers) -> tuple[Share | None, Share | None]:
         return None, None
     # two different ways share no more links than the shorter one has, less one
     most = min(n, m) if verdict == ASYMMETRIC else n + 1
-    surely = _certain(routers)
+    surely = certain(routers)
     return (
         (_jaccard(len(surely), n, m), _jaccard(min(n, m), n, m)),
         (_jaccard(len(_certain_links(routers, surely)), n + 1, m + 1), _jaccard(most, n + 1, m + 1)),
@@ -106,20 +107,15 @@ def _jaccard(common: int, n: int, m: int) -> float:
     return common / (n + m - common) if n + m else 1.0
 
 
-def _certain(routers: Routers) -> set[tuple[int, int]]:
-    """Places (there, back) that are surely one router: one name each way, or the only neighbour of an end."""
+def certain(routers: Routers) -> set[tuple[int, int]]:
+    """Places (there, back) that are surely one router: one name each way. A neighbour of an end on a LAN need not be its only one."""
     n, m = len(routers.there), len(routers.back)
-    found = {
+    return {
         (i, j)
         for i in range(n)
         for j in range(m)
         if {routers.there[i], _at(routers.there_egress, i)} & {routers.back[j], _at(routers.back_egress, j)} - {None}
     }
-    if n and m and routers.near and routers.there[0] and mates(routers.near, routers.there[0]):
-        found.add((0, 0))
-    if n and m and routers.far and (last := routers.back[-1]) and mates(last, routers.far):
-        found.add((n - 1, m - 1))
-    return found
 
 
 def _at(egress: Hops, place: int) -> str | None:
@@ -129,11 +125,8 @@ def _at(egress: Hops, place: int) -> str | None:
 def _certain_links(routers: Routers, surely: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """Links (there, back) that surely are one: those of an end, and those by which Record Route of both ways joins two routers."""
     n, m = len(routers.there), len(routers.back)
-    found = set()
-    if n and m and routers.near and routers.there[0] and mates(routers.near, routers.there[0]):
-        found.add((0, 0))
-    if n and m and routers.far and (last := routers.back[-1]) and mates(last, routers.far):
-        found.add((n, m))
+    near, far = one_gateway(routers)
+    found = {*([(0, 0)] if near else []), *([(n, m)] if far else [])}
     for i, j in surely:
         if (i + 1, j + 1) in surely:
             near_side, far_side = _at(routers.there_egress, i), _at(routers.back_egress, j + 1)

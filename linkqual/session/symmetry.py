@@ -11,8 +11,9 @@ reverse trace shows, and router k + 1, whose near-facing address the forward tra
 Many routers (Linux by default, as RFC 1812 s4.3.2.4 asks) answer from the interface of their own way back instead, and one path may have
 both kinds. Then links can look proven although one direction takes another router of the same rank, or another link between the same two; and
 where routers share flows over equal ways, their answers may leave by one that the flow does not take. What is certain is what the probes
-themselves met: their number of hops, and, by Record Route (RFC 791), from which address each router really sent them onward. `symmetric`
-therefore needs Record Route of both ways, or one router alone; without it, a single link that differs is no proof of `asymmetric` either. What
+themselves met: their number of hops, and, by Record Route (RFC 791), from which address each router really sent them onward. A host and its
+gateway on a LAN look like mates as often as not, and a second gateway stands beside the first. `symmetric` therefore needs Record Route of both
+ways, or one router that shows one name; without it, a single link that differs is no proof of `asymmetric` either. What
 cannot be seen (silent routers, a LAN with room for a second gateway) leaves it undetermined.
 """
 
@@ -122,7 +123,7 @@ def _unproven(routers: Routers) -> str:
     plain = links(there, back, near, far)
     if len(there) == 1:
         named = there[0] is not None and there == back  # it has links of its own to either end, whatever its name
-        return "" if named else _doubt(there, back, plain)
+        return "" if named else _doubt(there, back, plain) or ("" if any(one_gateway(routers)) else _SECOND_GATEWAY)
     if not recorded(routers):
         return _doubt(there, back, plain) or (
             f"all {len(plain)} links look the same in both directions, but Record Route did not come through (IPv6 has none), and without it "
@@ -132,7 +133,19 @@ def _unproven(routers: Routers) -> str:
     doubt = _doubt(sent_back, sent_there, links(sent_back, sent_there, near, far))
     if not doubt and {Link.DIFFERENT, Link.LAN} & {plain[0], plain[-1]}:
         return "an end seems to have more than one link: the first router that answers there is not on the link of its address"
+    if not doubt and any(
+        at is Link.PROVEN and not one for at, one in zip((plain[0], plain[-1]), one_gateway(routers), strict=True)
+    ):
+        return "an end seems to have two gateways on one LAN: packets come in and go out by other addresses there"
     return doubt
+
+
+def one_gateway(routers: Routers) -> tuple[bool, bool]:
+    """Whether what answers beside the near end, and beside the far end, surely is what sends the other direction's packets to that end."""
+    there, back = routers.there, routers.back
+    near = bool(there and routers.back_egress) and there[0] is not None and there[0] == routers.back_egress[0]
+    far = bool(back and routers.there_egress) and back[-1] is not None and back[-1] == routers.there_egress[-1]
+    return near, far
 
 
 def recorded(routers: Routers) -> bool:
@@ -198,6 +211,10 @@ def _filled(egress: Hops, answered: Hops) -> Hops:
     return [sent or address for sent, address in zip(egress or [None] * len(answered), answered, strict=True)]
 
 
+_SECOND_GATEWAY = (
+    "one router each way, but where an end stands on a LAN these may be two beside each other: Record Route, which tells them apart, did not "
+    "come through (IPv6 has none)"
+)
 _NO_MATES = "no link shows both its ends on one /30 or /31 subnet: addresses cannot tell these routers apart"
 _OTHERWISE = (
     "another link in one direction, or routers that answer from another link than the probe took (as where flows are shared over "

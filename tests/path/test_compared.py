@@ -54,13 +54,24 @@ def test_an_address_that_stands_at_two_hops_shares_no_more_than_there_is() -> No
 def test_a_longer_return_is_asymmetric_and_its_own_links_are_named() -> None:
     found = seen(Routers(["10.0.0.2", "10.0.1.2", "10.0.2.2"], ["10.0.1.1", "10.0.5.1", "10.0.6.1", "10.0.9.1"]))
     assert (found.word, found.forward_routers, found.reverse_routers) == ("asymmetric", 3, 4)
-    assert found.routers == pytest.approx(
-        (2 / 5, 3 / 4)
-    )  # both neighbours of the ends; at most the shorter way's three
-    assert found.links == pytest.approx((2 / 7, 3 / 6))
+    assert found.routers == pytest.approx((0, 3 / 4))  # at most the shorter way's three
+    assert found.links == pytest.approx((0, 3 / 6))
     assert found.forward_only == (2, 3)
     assert found.reverse_only == (2, 3, 4)
     assert not found.settle
+
+
+def test_two_gateways_beside_each_other_are_not_in_common() -> None:
+    """Forward goes out by 10.0.0.2, the return comes in by 10.0.0.3; one more router behind both."""
+    two = Routers(["10.0.0.2", "10.0.2.2"], ["10.0.4.1", "10.0.9.1"], near=NEAR, far=FAR)
+    for routers, least in (
+        (two, 0),
+        (replace(two, there_egress=["10.0.2.1", "10.0.9.1"], back_egress=["10.0.0.3", "10.0.4.2"]), 1 / 3),
+    ):
+        found = seen(routers)
+        assert found.word in ("asymmetric", "undetermined", "link beside")
+        assert found.routers is not None
+        assert found.routers[0] == pytest.approx(least)
 
 
 def test_a_parallel_link_is_a_link_beside() -> None:
@@ -125,7 +136,7 @@ def test_half_a_trace_has_no_numbers() -> None:
 
 
 def test_a_stored_run_is_compared_again_from_its_traces(tmp_path: Path) -> None:
-    forward, reverse = trace(["10.0.0.2"], NEAR, FAR), trace(["10.0.9.1"], FAR, NEAR)
+    forward, reverse = trace(["10.0.5.1"], NEAR, FAR), trace(["10.0.5.1"], FAR, NEAR)
     old = Measurement(Step("path", "path"), 0, 0, path=PathResult(forward, reverse, "undetermined", "once said so"))
     assert old.path is not None
     assert compared.of(old.path).word == "symmetric"

@@ -35,8 +35,19 @@ def test_one_chain_both_ways_is_symmetric() -> None:
     assert "same 4 routers" in because
 
 
-def test_one_router_needs_no_record_route() -> None:
-    assert judge(hidden(chain()))[0] == "symmetric"
+def test_one_router_may_be_two_gateways_beside_each_other() -> None:
+    """A host and its gateway on a LAN have addresses like the two ends of a /30 or /31, with either of two gateways."""
+    assert judge(chain())[0] == "symmetric"
+    verdict, because = judge(hidden(chain()))
+    assert verdict == "undetermined"
+    assert "two beside each other" in because
+    two = Routers(["10.0.0.1"], ["10.0.9.3"], ["10.0.9.1"], ["10.0.0.3"], "10.0.0.2", "10.0.9.2")
+    assert judge(two)[0] == judge(hidden(two))[0] == "undetermined"
+    sent = (["10.0.1.1", "10.0.9.1"], ["10.0.0.3", "10.0.1.2"])  # both gateways and the next router on one more LAN
+    behind = Routers(["10.0.0.1", "10.0.1.2"], ["10.0.1.3", "10.0.9.1"], *sent, "10.0.0.2", FAR)
+    verdict, because = judge(behind)
+    assert verdict == "undetermined"
+    assert "two gateways on one LAN" in because
 
 
 @pytest.mark.parametrize("middle", [(1,), (1, 2)])
