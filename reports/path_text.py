@@ -76,8 +76,11 @@ def _key(view: View, signs: _Signs, width: int, *, joined: bool = True) -> list[
         found.append(f"{signs.perhaps} same place, not proven one router")
     if any(stop.alone and stop.kind == "router" for lane in view.lanes for stop in lane.stops):
         found.append(f"{signs.alone} seen in this direction only")
-    if view.measured and any(link.capacity is None and link.traced for lane in view.lanes for link in lane.links):
-        found.append(f"{signs.unmeasured} not measured")
+    bare = [link for lane in view.lanes for link in lane.links if link.capacity is None and link.traced]
+    if any(view.measured or link.marks for link in bare):
+        found.append(f"{signs.unmeasured} what it carries is not measured")
+    if any(stop.answer and stop.ttl for lane in view.lanes for stop in lane.stops):
+        found.append("times: round trips from that direction's sender")
     return wrap("; ".join(found), width, "  ", "  ") if found else []
 
 

@@ -329,6 +329,7 @@ def test_a_run_about_the_path_is_drawn_and_any_other_says_it_in_a_line() -> None
     text = terminal.render(unlike(), 100)
     assert "→ forward, read downwards" in text
     assert "◆ seen in this direction only" in text
+    assert "times: round trips from that direction's sender" in " ".join(text.split())
     other = terminal.render(SAMPLES["clean"](), 100)
     assert "read downwards" not in other
     assert re.search(r"\npath  +symmetric: both directions cross the same 4 routers", other)
