@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from ipaddress import ip_address
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -23,7 +22,7 @@ from linkqual.units import format_instant
 
 FORMAT = "linkqual qualification"
 _LEAD = ("format", "started", "ended")  # written for people; they follow from other fields
-_DAMAGED = "the document is damaged or edited; take the run folder's own run.json"
+DAMAGED = "the document is damaged or edited; take the run folder's own run.json"
 
 # What a document of an older schema needs to become one of the next: schema -> its change, in place.
 MIGRATIONS: dict[int, Callable[[dict[str, Json]], None]] = {}
@@ -46,9 +45,9 @@ def load(text: str) -> Qualification:
     try:
         document: Qualification = _typed(tree, Qualification, "")
     except _Misfit as misfit:
-        raise InputError(misfit.message, f"{_DAMAGED} (written by linkqual {version})", misfit.path) from None
+        raise InputError(misfit.message, f"{DAMAGED} (written by linkqual {version})", misfit.path) from None
     except RecursionError:
-        raise InputError("nested too deeply", _DAMAGED) from None
+        raise InputError("nested too deeply", DAMAGED) from None
     _check_lead(lead, document)
     return document
 
@@ -65,29 +64,10 @@ def _check_lead(given: dict[str, Json], document: Qualification) -> None:
     try:
         right = _lead(document)
     except (ValueError, OverflowError, OSError):
-        raise InputError("an instant beyond the calendar", _DAMAGED, "started_ns or ended_ns") from None
+        raise InputError("an instant beyond the calendar", DAMAGED, "started_ns or ended_ns") from None
     for key, value in right.items():
         if given[key] is not None and given[key] != value:
-            raise InputError(f"{given[key]!r} contradicts the rest, which gives {value!r}", _DAMAGED, key)
-
-
-def check_addresses(document: Qualification) -> None:
-    """InputError where an address of a trace is none: reports and rules compare them as numbers. "": an end's own is not known."""
-    for place, taken in enumerate(document.measurements):
-        for trace in (taken.path.forward, taken.path.reverse) if taken.path is not None else ():
-            shown = (address for hop in trace.hops for address in (hop.address, hop.egress, *hop.others))
-            for address in filter(None, (trace.source, trace.destination, *shown)):
-                _check_address(address, place)
-        for flow in (*taken.path.flows, *taken.path.flows_back) if taken.path is not None else ():
-            for address in filter(None, flow.hops):
-                _check_address(address, place)
-
-
-def _check_address(address: str, place: int) -> None:
-    try:
-        ip_address(address)
-    except ValueError:
-        raise InputError(f"{address!r} is no IP address", _DAMAGED, f"measurements[{place}].path") from None
+            raise InputError(f"{given[key]!r} contradicts the rest, which gives {value!r}", DAMAGED, key)
 
 
 # ---- reading
@@ -103,11 +83,11 @@ def _parsed(text: str) -> Json:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise InputError(f"no JSON: {error.msg}", _DAMAGED, f"line {error.lineno}, column {error.colno}") from None
+        raise InputError(f"no JSON: {error.msg}", DAMAGED, f"line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise InputError("nested too deeply", _DAMAGED) from None
+        raise InputError("nested too deeply", DAMAGED) from None
     except ValueError as error:  # an integer of more digits than Python converts
-        raise InputError(f"no JSON: {error}", _DAMAGED) from None
+        raise InputError(f"no JSON: {error}", DAMAGED) from None
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -115,18 +95,18 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InputError(f"key {twice!r} stands twice in one object", _DAMAGED)
+        raise InputError(f"key {twice!r} stands twice in one object", DAMAGED)
     return found
 
 
 def _no_constant(word: str) -> Json:
-    raise InputError(f"{word} is no JSON number", _DAMAGED)
+    raise InputError(f"{word} is no JSON number", DAMAGED)
 
 
 def _migrate(tree: dict[str, Json]) -> None:
     schema = tree["schema"]
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise InputError(f"{schema!r} is no schema version", _DAMAGED, "schema")
+        raise InputError(f"{schema!r} is no schema version", DAMAGED, "schema")
     if schema > SCHEMA:
         by = tree.get("linkqual_version", "a newer linkqual")
         raise InputError(

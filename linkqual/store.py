@@ -197,7 +197,7 @@ def _column(values: npt.NDArray[Any]) -> Any:
 
 def load(folder: Path) -> Qualification:
     """The document of a run folder (or of a run.json given by its own path). InputError when there is none or it is damaged."""
-    from linkqual import document
+    from linkqual import document, document_paths
 
     path = folder / DOCUMENT if os.path.isdir(folder) else folder
     try:
@@ -210,7 +210,7 @@ def load(folder: Path) -> Qualification:
         raise InputError(f"cannot read {path}: {reason}", hint=hint) from error
     try:
         found = document.load(text)
-        document.check_addresses(found)
+        document_paths.check(found)
         return found
     except InputError as error:
         raise InputError(error.message, hint=error.hint, where=str(path)) from error

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = {
     "units": 0, "folding": 0, "model": 0, "errors": 0, "metrics": 0,
     "records": 1, "wire": 1, "stats": 1,
-    "session": 2, "impair": 2, "bottleneck": 2, "settings": 2, "provision": 2, "profile": 2, "link": 2, "link_services": 2, "link_segments": 2, "plan": 2, "watch": 2, "rules": 2, "document": 2,
+    "session": 2, "impair": 2, "bottleneck": 2, "settings": 2, "provision": 2, "profile": 2, "link": 2, "link_services": 2, "link_segments": 2, "plan": 2, "watch": 2, "rules": 2, "document": 2, "document_paths": 2,
     "net": 3, "store": 3, "capture": 3, "lab": 3,
     "probes": 4, "calibration": 4,
     "runner": 5, "rejudge": 5, "recount": 5, "doctor": 5, "host_limits": 5, "agent": 5, "reports": 5, "profiles": 5,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from linkqual import document, store
+from linkqual import document, document_paths, store
 from linkqual import model as m
 from linkqual.errors import InputError
 from linkqual.reports import html, path_marks, path_picture, path_table, path_text, path_view, path_words, terminal
@@ -391,7 +391,7 @@ def test_a_document_with_an_address_that_is_none_is_refused_and_not_drawn(tmp_pa
     flows = (m.MemberTrace(1, ("192.0.2.1", None, "a router")),)
     odd = replace(q, measurements=(replace(first, path=replace(first.path, flows=flows)), *others))
     with pytest.raises(InputError, match="'a router' is no IP address"):
-        document.check_addresses(odd)
+        document_paths.check(odd)
 
 
 def test_what_stands_beside_the_drawing_is_not_said_a_second_time() -> None:
