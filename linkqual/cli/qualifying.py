@@ -221,7 +221,11 @@ def _embedded(asked: Asked, prepared: Prepared, *, judged: bool) -> int:
     with VirtualLine(line) as network:
         if not clock.realtime_allowed():  # neither are the pumps'
             clock.stand_back(_NICENESS)
-        agent = network.popen(network.far, _agent(network.address(network.far)), stdout=subprocess.PIPE, text=True)
+        try:
+            agent = network.popen(network.far, _agent(network.address(network.far)), stdout=subprocess.PIPE, text=True)
+        except OSError as error:  # this Python lies where the line's nodes may not look
+            said = f"the agent of the embedded line cannot be started: {sys.executable}: {error.strerror}"
+            raise HostError(said, hint="install linkqual where every user may read it") from error
         pairing = agent.stdout.readline() if agent.stdout else ""
         if not pairing:
             raise HostError("the agent of the embedded line did not start", hint="run `linkqual doctor`")

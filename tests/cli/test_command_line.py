@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from linkqual.cli import app, main, say_error
-from linkqual.errors import ExitCode, PeerError
+from linkqual.cli.qualifying import Asked, _embedded, prepare
+from linkqual.errors import ExitCode, HostError, PeerError
 
 HEAVY = ("numpy", "pandas", "scapy", "scipy", "pydantic", "jinja2", "altair", "pyarrow", "ruamel", "cryptography")
 VERBS = ("test", "path", "plan", "measure", "judge", "report", "import", "agent", "lab", "doctor", "profiles", "probes")
@@ -225,3 +226,26 @@ def test_what_a_far_end_says_steers_no_terminal(capsys: pytest.CaptureFixture[st
     say_error(PeerError("far: no\x1b[2J\u202eSSAP", "one\ntwo\udcff", "token"))
     said = capsys.readouterr().err
     assert said == "linkqual: far: no\\x1b[2J\\u202eSSAP\n  one\ntwo\\udcff\n"
+
+
+def test_an_agent_of_the_embedded_line_that_cannot_be_started_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Network:
+        far = "far"
+
+        def __init__(self, _line: object) -> None: ...
+        def __enter__(self) -> Network:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def address(self, _node: str) -> str:
+            return "127.0.0.1"
+
+        def popen(self, *_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied", sys.executable)
+
+    monkeypatch.setattr("linkqual.lab.network.VirtualLine", Network)
+    asked = Asked(None, "path")
+    with pytest.raises(HostError, match="cannot be started: .*: Permission denied"):
+        _embedded(asked, prepare(asked), judged=True)
