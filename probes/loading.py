@@ -40,6 +40,7 @@ _QUIET_NS, _QUIET_TRIPS = 200_000_000, 4  # stragglers: so much silence, or so m
 _SOON_NS = 70_000_000
 _MOST_QUIET_NS, _HURRY_NS = 5 * NS_PER_S, NS_PER_S  # at most; once interrupted
 _OVERTIME_NS = 300_000_000  # after which a phase that should be over is asked for
+_FULL = ("EAGAIN", "ENOBUFS")  # of a queue of the sending host
 _NO_AGENT = PeerError("a UDP load needs our agent at the far end", "start `linkqual agent` there", "no-agent")
 _GONE = {
     "peer-lost": "during the load the far end closed the connection",
@@ -60,6 +61,7 @@ class Loaded:
     count: LoadCount
     arrivals: Arrivals | None = None
     fault: Fault | None = None  # why it did not go to its end; what was counted until then is in `count`
+    full: int = 0  # times the sending host's own queue took no more
 
 
 class Loading:
@@ -130,7 +132,8 @@ class Loading:
         except (PeerError, WireError) as error:
             return self._broken(phase, fault_of(error))
         count = load_result.together(phase, self.direction, sent, got, "interrupted" if fault else "")
-        return Loaded(count, arrivals, fault or self._ended(sent) or self._deaf(count))
+        full = sum(int(times) for name, times in sent.get("refusals", {}).items() if name in _FULL)
+        return Loaded(count, arrivals, fault or self._ended(sent) or self._deaf(count), full)
 
     def _await_end(self, phase: Phase, tell: Callable[[Progress], None], soon: bool) -> Fault | None:
         """Until the sender is done; the reason when it was not left to finish."""

@@ -58,7 +58,7 @@ def _run(search: Narrow, load: Loading, bench: Bench, duty: float, begun_ns: int
             return loaded.fault
         came = loaded.arrivals if loaded.arrivals is not None else np.empty(0, ARRIVAL)
         numbers, departed, arrived = (came[name].astype(np.int64) for name in ("seq", "sent_ns", "received_ns"))
-        search.took(loaded.count.sent, numbers, departed, arrived, loaded.count.host_lost)
+        search.took(loaded.count.sent, numbers, departed, arrived, loaded.count.host_lost, loaded.full)
         if search.ended == "no-way" and loaded.fault and loaded.fault.kind == "host":
             return loaded.fault
         done += 1

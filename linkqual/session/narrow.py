@@ -85,6 +85,7 @@ class Narrow:
     _round_ns: int = _ROUND_NS
     _due_ns: int = 0  # of what was asked for last, sending and rest
     _asked: Phase | None = None
+    _full: int = 0
 
     def __post_init__(self) -> None:
         self._begin()
@@ -250,9 +251,9 @@ class Narrow:
 
     # ---- taking
 
-    def took(self, packets: int, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int = 0) -> None:
-        """What came of the train asked for last: how many packets left, and those that arrived."""
-        phase = self._asked
+    def took(self, packets: int, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int = 0, full: int = 0) -> None:  # fmt: skip
+        """What came of the train asked for last: how many packets left, and those that arrived. `full`: times this host's own queue took no more."""
+        phase, self._full = self._asked, full
         assert phase is not None
         self.sent_bytes += packets * self.bounds.packet_bytes
         if phase.expire_at:
@@ -309,7 +310,7 @@ class Narrow:
         limited = train.rate_bps and not train.void
         if along is not None and limited and (self.way.reaches(train.rate_bps or 0.0) or not self.trains.outlasted):
             self.prefixes.ladder = {rung.router: rung for rung in prefix_train.rungs(*along, train.rate_bps or 0.0)}
-        self.way.add(phase, packets, train, numbers, departed, arrived)
+        self.way.add(phase, packets, train, numbers, departed, arrived, self._full)
 
     def _took_prefix(self, phase: Phase, numbers: Ints, departed: Ints, arrived: Ints, host_lost: int) -> None:
         assert self.base is not None
@@ -327,6 +328,7 @@ class Narrow:
             self.prefixes.clear()
             self.way.told.clear()
             self.way.own_bps.clear()
+            self.way.passed_bps.clear()
             self._paced, self._laddered = 0, False
 
     # ---- what is known

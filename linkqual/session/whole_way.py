@@ -19,7 +19,6 @@ from linkqual.session.train_result import (
     HELD_UP,
     QUEUE_NS,
     QUEUE_PACKETS,
-    RISEN_NS,
     agreeing,
     congested,
     is_policed,
@@ -35,6 +34,7 @@ _OWN_DEEP_NS = 20_000_000
 _STRAY = 2  # packets that a line may lose by itself
 _BEFORE = 10  # packets that tell how fast they came while the bucket was not empty
 _UNKNOWN = 1.3  # times the rate, where so few came
+_FULL = 5  # times that a queue took no more: it held the sender up, not want of CPU time
 _OWN_LOST = 0.002  # once that queue is full
 
 
@@ -59,14 +59,17 @@ class WholeWay:
     prefixes: Prefixes
     base: Idle | None = None
     told: list[Told] = field(default_factory=list)
-    own_bps: list[float] = field(default_factory=list)  # what came through where this host's own queue was full
+    own_bps: list[float] = field(
+        default_factory=list
+    )  # what came through where this host's own queue was full, and nothing else held it up
+    passed_bps: list[float] = field(default_factory=list)  # what that queue let out where something else did
 
-    def add(self, phase: Phase, packets: int, train: Train, numbers: Ints, departed: Ints, arrived: Ints) -> None:
-        """A train of so many packets that left; columns of what arrived, ascending by number."""
-        if self.own_queue(phase, train, numbers, departed):
-            self.own_bps.append(train.rate_bps or 0.0)
+    def add(self, phase: Phase, packets: int, train: Train, numbers: Ints, departed: Ints, arrived: Ints, full: int = 0) -> None:  # fmt: skip
+        """A train of so many packets that left; columns of what arrived, ascending by number. `full`: times this host's own queue took no more."""
+        if full >= _FULL and train.steady_ns:
+            self._held_up(phase, train, numbers, departed)
         self.prefixes.own = any(self.reaches(bps) for bps in self.own_bps)
-        self.prefixes.outpaced = math.inf > self.held_bps > (1 + HIT) * self.rate_bps
+        self.prefixes.outpaced = any(bps > (1 + HIT) * self.rate_bps for bps in self.passed_bps)
         if phase.name == "search" or train.void:
             return
         each = self.bounds.each
@@ -80,21 +83,22 @@ class WholeWay:
         """Whether this is the rate found: of a train that found another, another link was the limit."""
         return self.rate_bps > 0 and abs(bps / self.rate_bps - 1) <= HELD_UP
 
-    def own_queue(self, phase: Phase, train: Train, numbers: Ints, departed: Ints) -> bool:
-        """Whether this host's own queue was full: it sent no faster than packets came out at the other end, and all of them waited."""
-        assert self.base is not None
-        half = len(numbers) // 2
-        span_ns, numbers, departed = int(departed[-1] - departed[half]), numbers[half:], departed[half:]
-        if train.void or not train.steady_ns or span_ns <= 0:
-            return False
-        count = int(numbers[-1] - numbers[0])
-        if count + 1 - len(numbers) > _OWN_LOST * count:
-            return False
+    def _held_up(self, phase: Phase, train: Train, numbers: Ints, departed: Ints) -> None:
+        """Of a train that this host's own queue held up: what left it, and whether no more came out at the other end."""
+        half = len(numbers) // 2  # later on a bucket of its own is empty
+        numbers, departed = numbers[half:], departed[half:]
+        span_ns, count = int(departed[-1] - departed[0]), int(numbers[-1] - numbers[0])
+        if span_ns <= 0:
+            return
         offered = count * self.bounds.each * 8 * NS_PER_S / span_ns
-        asked = phase.rate_bps * self.bounds.each / self.bounds.packet_bytes
+        if offered > HELD * phase.rate_bps * self.bounds.each / self.bounds.packet_bytes:
+            return
         pause = int(np.diff(departed).max()) / span_ns  # a full queue takes many packets at once, then none for a while
-        most = min(_MOST_OWN, _OWN + pause) * (train.rate_bps or 0.0)
-        return offered < min(HELD * asked, most) and (train.rise_ns or 0) > max(RISEN_NS, 6 * self.base.noise_ns)
+        rate, lost = train.rate_bps or 0.0, count + 1 - len(numbers)
+        if lost <= _OWN_LOST * count and offered < min(_MOST_OWN, _OWN + pause) * rate:
+            self.own_bps.append(rate)
+        elif phase.name != "search":
+            self.passed_bps.append(offered)
 
     @property
     def rate_bps(self) -> float:

@@ -229,7 +229,7 @@ def test_a_deep_bucket_behind_a_short_queue_is_found_by_the_ladder(chains: Any) 
     assert search.prefixes.ladder[1].times > 1.5
 
 
-def held_up(at_once: int, waiting: int, loses: bool = False) -> Narrow:
+def held_up(at_once: int, waiting: int, loses: bool = False, full: int = 80) -> Narrow:
     """A search whose sender goes no faster than packets come out at the other end, at 40 Mbit/s; its queue takes so many at once, and so many wait there."""
     search = climbed(3)
     takes = 1518 * 8 * 1000 / 40  # ns of a packet
@@ -238,14 +238,14 @@ def held_up(at_once: int, waiting: int, loses: bool = False) -> Narrow:
         assert ask.train.name == "search"
         number = np.arange(count)
         left = np.maximum(number * 1000, (number - (count if loses else waiting)) * takes).astype(np.int64)
-        search.took(count, number, left, (number * takes).astype(np.int64) + 1_000_000)
+        search.took(count, number, left, (number * takes).astype(np.int64) + 1_000_000, 0, full)
     assert ask is not None
     count = round(ask.train.packets * 0.6)  # its time ends it
     number = np.arange(count)
     left = np.maximum(0, (number // at_once * at_once - waiting) * takes).astype(np.int64) + number % at_once
     came = (number * takes).astype(np.int64) + 1_000_000
     here = (number < count * 0.6) | (number % 50 > 0) if loses else number >= 0
-    search.took(count, number[here], left[here], came[here])
+    search.took(count, number[here], left[here], came[here], 0, full)
     return search
 
 
@@ -270,6 +270,11 @@ def test_where_packets_hardly_wait_the_hosts_own_limit_may_refuse_them() -> None
 
 def test_a_host_held_up_while_packets_are_lost_further_on_is_not_the_limit() -> None:
     assert not held_up(33, 130, loses=True).prefixes.own
+
+
+def test_a_host_that_is_as_slow_as_the_line_by_chance_is_not_held_up() -> None:
+    """Its own queue never was full: for want of CPU time it sent no faster."""
+    assert not held_up(33, 130, full=0).prefixes.own
 
 
 @pytest.mark.parametrize("share", [0.8, 1.05])
