@@ -247,5 +247,5 @@ def test_an_agent_of_the_embedded_line_that_cannot_be_started_is_told_in_one_lin
 
     monkeypatch.setattr("linkqual.lab.network.VirtualLine", Network)
     asked = Asked(None, "path")
-    with pytest.raises(HostError, match="cannot be started: .*: Permission denied"):
+    with pytest.raises(HostError, match=r"cannot be started: .*: Permission denied"):
         _embedded(asked, prepare(asked), judged=True)
