@@ -18,15 +18,27 @@ DROP = 0.02  # by which a link must be slower than those before it to count as o
 CLOSE, APART = 0.02, 0.1  # of the rate: by which a prefix as slow as the way differs in a sure case, in a doubtful one
 QUEUED_NS = 3_000_000
 _TIGHT, _LOOSE = 0.8, 0.5  # of what was sent
+_MORE = "allow more (bytes of narrow in the profile, --max-bytes)"
+_AGAIN = "run it again, best while both hosts have nothing else to do"
+_UNLOOKED = {  # though the limit is known
+    "bytes": f"the bytes allowed were spent before enough routers were looked at: {_MORE}",
+    "time": f"the time was over before enough routers were looked at: {_AGAIN}",
+    "interrupted": "it was ended before enough routers were looked at",
+    "slow": "the sending host is hardly faster than the line, so which link is narrow is not known",
+}
 _FEW = "too few routers were looked at"
+_UNTOLD = {
+    "bytes": f"the bytes allowed were spent before they were told apart; {_MORE}",
+    "time": f"the time was over before they were told apart; {_AGAIN}",
+}
 _ENDED = {
     "no-way": "no packets of ours reach the far end, so nothing was measured",
     "short": "the trains showed no steady limit",
     "void": "the hosts held the trains up, or dropped of them",
-    "bytes": "the bytes allowed were spent before a limit was seen for certain",
+    "bytes": f"the bytes allowed were spent before a limit was seen for certain: {_MORE}",
+    "time": f"the time was over before a limit was seen for certain: {_AGAIN}",
     "disagree": "the rate changed from train to train",
     "interrupted": "it was ended before a limit was seen for certain",
-    "slow": "the sending host is hardly faster than the line, so which link is narrow is not known",
 }
 
 
@@ -69,15 +81,13 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
     )
     may_be = _named(search)
     if not may_be:
-        return replace(found, confidence="low", because=_ENDED.get("slow" if search.prefixes.slow else ended, _FEW))
+        return replace(found, confidence="low", because=_unnamed(search, ended))
     named = may_be[0]
     near = _near(found.seen, search.way.whole.capacity_bps, named)
     confidence, because = _confidence(found, named, search.prefixes.own)
     if len(may_be) > 1:
-        confidence, because = (
-            "low",
-            f"link {', '.join(map(str, sorted(may_be)))} may be it: the time or the bytes allowed were over before they were told apart",
-        )
+        apart = _UNTOLD.get(ended, "what was seen does not tell them apart")
+        confidence, because = "low", f"link {', '.join(map(str, sorted(may_be)))} may be it: {apart}"
     elif confidence == "high" and shared is not None and shared.busy and shared.by == "regression":
         confidence, because = "medium", f"{because}; what others took is known from trains of different pace alone"
     elif confidence != "low" and search.way.unresolved:
@@ -110,6 +120,12 @@ def _named(search: Narrow) -> tuple[int, ...]:
     return tuple(search.prefixes.candidates(search.links, search.way.whole)) if known else ()
 
 
+def _unnamed(search: Narrow, ended: str) -> str:
+    if search.prefixes.slow:
+        return _UNLOOKED["slow"]
+    return (_UNLOOKED if search.trains.outlasted else _ENDED).get(ended, _FEW)
+
+
 def _near(seen: tuple[LinkSeen, ...], rate: float, named: int) -> tuple[int, ...]:
     """Links within NEAR of the narrowest that are slower than all before them."""
     found, before = [], float("inf")
@@ -126,7 +142,10 @@ def _confidence(found: NarrowResult, named: int, own: bool) -> tuple[str, str]:
     rate = found.rate_bps[0]
     hits = [one for one in found.seen if one.number >= named and one.narrow]
     if found.outlasted and own:
-        return "high", "the sending host itself was held up: its own queue takes no more, and nothing behind is slower"
+        return (
+            "high",
+            "the sending host itself was held up: its own queue takes no more, and nothing behind is slower by more than 3 %",
+        )
     off = max((abs((one.rate_bps or rate) / rate - 1) for one in hits if not one.error), default=0.0)
     carried = [one.rate_bps or one.offered_bps for one in found.seen if not one.error]
     if not found.outlasted:

@@ -206,6 +206,19 @@ def test_an_interrupted_search_says_what_it_knows(chains: Any) -> None:
     assert found.because == "it was ended before a limit was seen for certain"
 
 
+def test_bytes_or_time_that_were_spent_say_what_to_do(chains: Any) -> None:
+    chain = chains.MemoryChain((shaper(200), shaper(60), shaper(200)))
+    search = Narrow(BOUNDS)
+    while (ask := search.next()) and not search.trains.outlasted:
+        search.took(ask.train.packets, *chain.run(ask.train))
+    search.prefixes.clear()
+    for why, advice in (("bytes", "allow more (bytes of narrow in the profile"), ("time", "run it again")):
+        search.ended = why
+        said = result(Direction.FORWARD, search, counts="l2").because
+        assert advice in said
+        assert "routers were looked at" in said
+
+
 def test_no_search_takes_longer_than_it_may(chains: Any) -> None:
     for seed in (2, 16, 28, 89, 127):  # deep buckets, near ties, seven links
         chain = chains.MemoryChain(chains.random_rates(seed), seed, delay_ns=12_500_000)
