@@ -190,9 +190,7 @@ def headline(qualification: Qualification) -> str:
         return f"nothing of profile {qualification.profile.name} could be judged"
     apart_from = apart_of(qualification)
     if all(finding in apart_from for finding in judged):
-        return (
-            f"none of the {len(judged)} required red lines of profile {qualification.profile.name} belongs to what was measured"
-        )
+        return f"none of the {len(judged)} required red lines of profile {qualification.profile.name} belongs to what was measured"
     count = sum(finding.outcome is outcome for finding in judged)
     red_lines = "red line" if len(judged) == 1 else "red lines"
     said = f"{count} of {len(judged)} {red_lines} of profile {qualification.profile.name} {_SAID[outcome]}"
