@@ -155,6 +155,11 @@ def _stops(
     """Sender, routers, receiver. Routers that only the search for the narrowest hop counted are added where no trace shows them."""
     hops = list(trace.hops) if trace is not None else []
     last = hops.pop() if hops and hops[-1].reached else None
+    beyond = narrow.links - 1 if last is None and narrow is not None and narrow.links else len(hops)
+    while (
+        len(hops) > beyond and hops[-1].address is None
+    ):  # the load reached its end before: nothing is there to be silent
+        hops.pop()
     routers = [
         Stop(0, "router" if hop.address else "silent", hop.address or SILENT, hop.ttl, hop, beside=_beside(hop, flows))
         for hop in hops
@@ -163,9 +168,20 @@ def _stops(
         known = routers[-1].ttl if routers else 0
         routers += [Stop(0, "unknown", UNKNOWN, ttl) for ttl in range(known + 1, narrow.links)]
     ttl = last.ttl if last is not None else routers[-1].ttl + 1 if routers else 1
+    if last is None and (narrow is None or not narrow.links):
+        routers = _folded(routers)
     receiver = last or Hop(ttl, trace.destination if trace is not None and trace.hops else None)
     sender = Hop(0, trace.source if trace is not None else None)
     return [Stop(0, "end", ends[0], 0, sender), *routers, Stop(0, "end", ends[1], ttl, receiver)]
+
+
+def _folded(routers: list[Stop]) -> list[Stop]:
+    """Silence to the last TTL that was tried is one stop: how many routers are there nobody knows."""
+    heard = max((at for at, stop in enumerate(routers) if stop.kind != "silent"), default=-1)
+    silent = routers[heard + 1 :]
+    if len(silent) < 2:
+        return routers
+    return [*routers[: heard + 1], replace(silent[0], name=f"{SILENT} to hop {silent[-1].ttl}")]
 
 
 def _beside(hop: Hop, flows: Sequence[MemberTrace]) -> tuple[str, ...]:

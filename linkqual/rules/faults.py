@@ -20,7 +20,7 @@ from linkqual.model import (
     Plan,
 )
 from linkqual.profile.limits import ASSUMED_MTU
-from linkqual.rules import ends, loaded_path, narrow, ways
+from linkqual.rules import ends, loaded_path, loads, narrow, seconds, ways
 from linkqual.session import compared, hop_loss, members, mtu, routes
 from linkqual.session.members import Group
 from linkqual.session.segments import Way
@@ -54,21 +54,25 @@ def of(
     way: Way,
 ) -> list[Fault]:
     """All faults of one direction, in the order of what costs most."""
-    found = list(_narrow(measurements, way)) or list(_short(findings, diagnoses, way.direction))
+    found = list(_narrow(plan, measurements, way)) or list(_short(findings, diagnoses, way.direction))
     found += [*_losses(measurements, findings, way), *_sizes(plan, measurements, way)]
     return [*found, *_members(measurements, way), *_routers(measurements, way)]
 
 
-def _narrow(measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:
-    """The narrowest hop: as load that expires tells it, else where the queue of a load begins."""
+def _narrow(plan: Plan, measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:
+    """The narrowest hop: as load that expires tells it, else where the queue of a load begins. None is a fault that carries the contract."""
+    contracted = plan.link.contracted_bps(way.direction)
     loaded = _loaded(measurements, way.direction)
     queue = loaded if loaded is not None and loaded.by != LOSS else None
     for one in measurements:
         if one.narrow is not None and one.narrow.direction is way.direction and one.narrow.named:
+            carried = one.narrow.rate_bps[0] if one.narrow.rate_bps is not None else None
+            if contracted and carried is not None and carried >= narrow.AS_CONTRACTED * contracted:
+                return
             pinned = _pinned(one.step.key, one.narrow, way, queue)
             yield pinned if one.narrow.links in (0, way.last) else _elsewhere(pinned, one.narrow.links, way)
             return
-    if queue is not None:
+    if queue is not None and not (contracted and _all_allowed(measurements, way.direction)):
         settle = "load that expires hop by hop (--allow-expiring-load) names one link"
         what = f"{_begins(queue)} lies" if queue.by != "queue" else _begins(queue)
         yield Fault(
@@ -81,6 +85,15 @@ def _narrow(measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:
             settle=settle,
             joint=" ",
         )
+
+
+def _all_allowed(measurements: Sequence[Measurement], way: Direction) -> bool:
+    """Whether TCP brought what the headers leave of the contract: its queue then begins where the contract is kept."""
+    load = seconds.heaviest(measurements, way)
+    result = load.throughput if load is not None else None
+    if result is None or not result.receiver_bps or not result.allowed_bps:
+        return False
+    return loads.median(result) >= narrow.AS_CONTRACTED * result.allowed_bps
 
 
 def _pinned(key: str, found: NarrowResult, way: Way, queue: LoadedPath | None) -> Fault:

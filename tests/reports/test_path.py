@@ -394,6 +394,26 @@ def test_a_document_with_an_address_that_is_none_is_refused_and_not_drawn(tmp_pa
         document_paths.check(odd)
 
 
+def test_a_trace_that_ends_in_silence_is_one_stop() -> None:
+    whole = routers(4, v6=False)
+    silent = tuple(m.Hop(ttl, sent=3) for ttl in range(3, 31))
+    ended = replace(
+        whole,
+        forward=replace(whole.forward, hops=(*whole.forward.hops[:2], *silent)),
+        symmetry="undetermined",
+        pairs=(),
+    )
+    q = of(taken("path", path=ended))
+    names = [stop.name for stop in shown(q).forward.stops]
+    assert names[1:-1] == ["198.51.100.3", "198.51.100.5", "silent to hop 30"]
+    assert shown(q).forward.stops[-1].ttl == 31
+    assert sum("silent" in line for line in path_text.lines(shown(q), 100)) == 1
+    counted = of(taken("path", path=ended), taken("narrow", narrow=narrow(links=5)))
+    assert [stop.name for stop in shown(counted).forward.stops[3:-1]] == ["silent", "silent"]
+    one = replace(ended, forward=replace(ended.forward, hops=ended.forward.hops[:3]))
+    assert [stop.name for stop in shown(of(taken("path", path=one))).forward.stops[3:-1]] == ["silent"]
+
+
 def test_what_stands_beside_the_drawing_is_not_said_a_second_time() -> None:
     q = unlike()
     verdict = judge(plan := replace(q.plan, objectives=(ROUTES,)), q.measurements)

@@ -35,6 +35,7 @@ from linkqual.model import (
     StampResult,
     Step,
     Summary,
+    ThroughputResult,
     Trace,
 )
 from linkqual.rules import demarcation
@@ -259,6 +260,23 @@ def test_where_only_a_queue_was_seen_it_bounds_the_place() -> None:
     assert (both.after, both.before) == (2, 3)
     assert any(looked == "hops under load" for looked, _ in both.evidence)
     assert not rows(TRACED, replace(seen, loaded_path=replace(load, by="", after=None, before=None)))
+
+
+def test_a_narrowest_hop_that_carries_the_contract_is_no_fault() -> None:
+    queue = LoadedPath(THERE, "16 TCP streams", after=2, before=5, by="queue", confidence="medium")
+    step = Step("throughput/forward/16", "throughput", direction=THERE)
+
+    def found(cir: int | None, *taken: Measurement) -> list[str]:
+        plan = Plan("training", (), (), Link(cir_bps=cir, segments=SEGMENTS))
+        return [one.fault for one in demarcation.rows(plan, [TRACED, *taken], ())]
+
+    def loaded(bps: float) -> Measurement:
+        return Measurement(step, 0, 1, throughput=ThroughputResult(16, (bps,) * 5, allowed_bps=47e6), loaded_path=queue)
+
+    assert found(50_000_000, narrow(3)) == found(50_000_000, narrow(3), loaded(47e6)) == []
+    assert found(60_000_000, narrow(3)) == found(None, narrow(3)) == ["narrowest hop"]
+    assert found(50_000_000, loaded(47e6)) == []
+    assert found(50_000_000, loaded(40e6)) == found(None, loaded(47e6)) == ["narrowest hop"]
 
 
 def test_a_goodput_that_falls_short_is_nowhere_until_something_shows_a_place() -> None:
