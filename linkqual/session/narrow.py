@@ -22,6 +22,7 @@ from linkqual.model import LinkSeen
 from linkqual.session import prefix_train
 from linkqual.session.load_phase import Phase
 from linkqual.session.narrow_loads import LADDER_NS, Loads
+from linkqual.session.narrow_time import ROUND_NS, Budget
 from linkqual.session.prefix_train import EACH_TTL, FASTEST_SHARE, Ints
 from linkqual.session.prefixes import SLOW, Prefixes
 from linkqual.session.train import ABOVE, Bounds, Trains
@@ -43,13 +44,10 @@ _KIND_PACE, _LEAST_KIND = 1.5, 1.08  # times the rate, at most and at least
 _BELOW = 0.9  # of what a wider link carries: nothing waits there
 _REST_NS = 20_000_000
 SHORTER_BYTES = (1400, 1280, 576)  # of an IP packet: behind most tunnels, the least of IPv6 and of IPv4
-_ROUND_NS = 250_000_000  # what each train takes besides its sending, until that is known
 _LADDER_SPARE_NS = 50_000_000  # a host held up has no use for the ladder
 _SLOWLY = 1.1  # times as long as it should may a train last
 _KEPT = 2  # trains to single routers for which time is kept
-_PREFIX_NS = 150_000_000  # of a train to one router, mostly
 _SHORTER = 0.5  # of what it should last: a train to one router still tells something
-_PROFILE = 0.8  # of the time, after which only the search itself goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +79,12 @@ class Narrow:
     _paced: int = 0
     _laddered: bool = False
     _kinds: int = 0
-    _now_ns: int = 0
-    _round_ns: int = _ROUND_NS
-    _due_ns: int = 0  # of what was asked for last, sending and rest
+    _time: Budget = field(init=False)
     _asked: Phase | None = None
     _full: int = 0
 
     def __post_init__(self) -> None:
+        self._time = Budget(self.most_ns)
         self._begin()
 
     def _begin(self) -> None:
@@ -100,19 +97,14 @@ class Narrow:
 
     def next(self, now_ns: int = 0) -> Ask | None:
         """The next train; None when all that can be known is known, or allowed. `now_ns`: since the search was begun; 0: as reckoned."""
-        if now_ns:
-            if self._due_ns:
-                self._round_ns = (self._round_ns + max(0, now_ns - self._now_ns - self._due_ns)) // 2
-            self._now_ns = now_ns
-        elif self._due_ns:
-            self._now_ns += self._due_ns + self._round_ns
+        self._time.turn(now_ns)
         ask = self._next()
-        self._due_ns = 0
         if ask is not None:
             lasts_ns = self._lasts_ns(ask) - ask.wait_ns
-            spare_ns = _LADDER_SPARE_NS if ask.train.lead else _ROUND_NS  # its own queue may hold a host up
+            spare_ns = _LADDER_SPARE_NS if ask.train.lead else ROUND_NS  # its own queue may hold a host up
             train = replace(ask.train, duration_ns=round(_SLOWLY * lasts_ns) + spare_ns)
-            ask, self._asked, self._due_ns = replace(ask, train=train), train, ask.wait_ns + lasts_ns
+            self._time.ask(ask.wait_ns + lasts_ns)
+            ask, self._asked = replace(ask, train=train), train
         return ask
 
     def _lasts_ns(self, ask: Ask) -> int:
@@ -122,8 +114,9 @@ class Narrow:
 
     def _left_ns(self, reserve: bool = False) -> int:
         """For sending, and rest before it; without what halving takes, where that is to be kept."""
-        trains = min((self.links - 1).bit_length(), _KEPT if self.prefixes.coarse else 1) if reserve else 0
-        return self.most_ns - self._now_ns - self._round_ns - trains * (self._round_ns + _PREFIX_NS)
+        return self._time.left_ns(
+            min((self.links - 1).bit_length(), _KEPT if self.prefixes.coarse else 1) if reserve else 0
+        )
 
     def _next(self) -> Ask | None:
         if self.ended:
@@ -170,7 +163,7 @@ class Narrow:
         if self.way.held_bps < FASTEST_SHARE * self.rate_bps:  # nor would a rung be faster
             return None
         ask = Ask(_REST_NS, self.loads.ladder(self.links - 1))
-        fits = self._lasts_ns(ask) <= self._left_ns() - self._round_ns - _PREFIX_NS
+        fits = self._lasts_ns(ask) <= self._time.left_ns(kept=1)
         return ask if fits and self._affordable(ask) else None
 
     def _ask_pace(self) -> Ask | None:
@@ -244,7 +237,7 @@ class Narrow:
     def _others(self) -> int | None:
         """Of the other routers the one nearest to the narrowest link, while there is time."""
         left = [router for router in range(1, self.links) if self.prefixes.unseen(router)]
-        if not left or self.prefixes.own or self._now_ns > _PROFILE * self.most_ns:
+        if not left or self.prefixes.own or self._time.late:
             return None
         named = self.prefixes.candidates(self.links, self.way.whole)[0]
         return min(left, key=lambda router: abs(router - named + 0.5))
