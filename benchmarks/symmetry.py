@@ -64,7 +64,7 @@ class FarEnd:
     def __init__(self, built: Built, version: int) -> None:
         self._built, self._version, self._target = built, version, contextlib.ExitStack()
 
-    def call(self, name: str, **asked: Any) -> Any:
+    def call(self, name: str, hurried: object = None, **asked: Any) -> Any:
         """As over the control channel."""
         self.close()
         near, far = (self._built.network.site(end, self._version) for end in (NEAR, FAR))

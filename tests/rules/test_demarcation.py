@@ -262,6 +262,14 @@ def test_where_only_a_queue_was_seen_it_bounds_the_place() -> None:
     assert not rows(TRACED, replace(seen, loaded_path=replace(load, by="", after=None, before=None)))
 
 
+def test_packets_longer_than_the_host_itself_sends_are_no_fault_of_the_line() -> None:
+    made = size(1400, "told", told_by="10.0.1.2")
+    assert made.mtu is not None
+    assert [one.fault for one in rows(TRACED, made)] == ["path MTU"]
+    short = tuple(replace(way, interface_bytes=1400) for way in made.mtu.ways)
+    assert rows(TRACED, replace(made, mtu=replace(made.mtu, ways=short))) == ()
+
+
 def test_a_narrowest_hop_that_carries_the_contract_is_no_fault() -> None:
     queue = LoadedPath(THERE, "16 TCP streams", after=2, before=5, by="queue", confidence="medium")
     step = Step("throughput/forward/16", "throughput", direction=THERE)

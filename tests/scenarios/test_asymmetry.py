@@ -26,9 +26,10 @@ from linkqual.model import (
     Trace,
     Verdict,
 )
-from linkqual.rules import directions
+from linkqual.rules import clocks, directions
 from linkqual.session import compared
 from linkqual.session.symmetry import compare
+from linkqual.stats.tally import tally
 
 from ..rules.seeded_lines import tcp
 from .streams import (
@@ -257,6 +258,27 @@ def test_delay_variation_of_both_directions(more: float, word: str) -> None:
     rough = ((0, 5 * MS), (0.5, 5.1 * MS), (1, (5 + 1.2 * more) * MS))
     made = summary(records(Truth(8000, 1000, reverse=rough)))
     assert words(stamp(made, 1000))["delay variation"][0] == word
+
+
+def test_delay_variation_that_clocks_may_feign_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    rough = ((0, 5 * MS), (0.5, 5.1 * MS), (1, 8.6 * MS))
+    taken = stamp(summary(records(Truth(8000, 1000, reverse=rough))), 1000)
+    assert words(taken)["delay variation"][0] == "asymmetric"
+    monkeypatch.setattr(clocks, "added_ns", lambda *_: 4 * MS)
+    word, settle = words(taken)["delay variation"]
+    assert word == "undetermined"
+    assert "clocks" in settle
+
+
+def test_unlike_numbers_of_packets_each_way_count_in_the_ratio_of_losses() -> None:
+    few, many = (tally([k % (n // 10) == 5 for k in range(n)]) for n in (1000, 4000))
+    found = directions._ratio(few, many)
+    assert found is not None
+    value, least, most = found
+    assert value == pytest.approx(4)
+    assert least is not None
+    assert most is not None
+    assert 1 < least < 4 < most
 
 
 def test_both_at_once_below_each_alone_is_shared_or_the_hosts() -> None:
