@@ -54,8 +54,16 @@ CASES: dict[str, tuple[str, tuple[Rate, ...], int]] = {  # kind of chain (see bo
     "10/15 ms, jitter": ("delay", (shaper(90), shaper(30), shaper(60)), 2),
     "bucket of 1 MB": ("plain", (shaper(90), shaper(30, 1_000_000), shaper(60), shaper(80)), 2),
     "policer": ("plain", (shaper(90), policer(30), shaper(60), shaper(80)), 2),
+    "one answer at a time": ("single", (shaper(90), shaper(30), shaper(60), shaper(80), shaper(70)), 2),
+    "policer before the last router": ("plain", (shaper(90), shaper(80), policer(30), shaper(60)), 3),
     "nothing narrow": ("plain", (shaper(90), shaper(80), shaper(70)), 0),
 }
+SINGLE = ("r3", "r4")  # routers of a chain "single" that answer one packet a second and no two at once
+_SINGLE = """table ip answers { chain out { type filter hook output priority 0;
+  icmp type time-exceeded limit rate over 1/second burst 1 packets drop
+  }
+}
+"""
 REVERSE = ("queue", "policer")  # `reverse` of bottleneck.py walks the links the other way
 
 
@@ -80,6 +88,8 @@ def _inside(name: str, way: Direction, probe: str, *, user: bool) -> dict[str, A
         trace_sockets._raw_icmp = lambda _family: None  # type: ignore[assignment]
     with ExitStack() as stack:
         virtual = stack.enter_context(VirtualLine(described(rates, "reverse" if way is Direction.REVERSE else kind, 1)))
+        for router in SINGLE if kind == "single" else ():
+            virtual.spaces[router].run(["nft", "-f", "-"], _SINGLE)
         control = stack.enter_context(Control.connect(_agent(stack, virtual))) if probe == "gentle" else None
         if control is None:
             stack.enter_context(virtual.inside(virtual.near))

@@ -25,7 +25,7 @@ def measure(step: Step, bench: Bench) -> Measurement:
     if known is not None:
         trains = Recursive.over(_routers(known))
         fault = _run(trains, step, bench, known)
-        found = trains.result(step.direction) if trains.taken else None
+        found = trains.result(step.direction) if any(one.load for one in trains.taken) else None
     return Measurement(
         step,
         started_ns,
@@ -71,10 +71,13 @@ def _run(trains: Recursive, step: Step, bench: Bench, known: Known) -> Fault | N
         with TraceSockets(
             bench.family, bench.near_address, known.source_port, bench.peer_address, known.destination_port
         ) as sockets:
-            while size := trains.next():
+            while (size := trains.next()) is not None:
                 bench.progress(
                     Progress(
-                        "narrowest hop", len(trains.taken), unit="trains", text=f"{size} packets, from this end alone"
+                        "narrowest hop",
+                        len(trains.taken),
+                        unit="trains",
+                        text=f"{size or 'no'} packets of load, from this end alone",
                     )
                 )
                 rested = silent(bench, max(APART_NS, silence_ns))

@@ -19,7 +19,7 @@ def build(builder: Builder) -> tuple[list[Step], list[str]]:
     """One step, there only: nobody sends from that end."""
     most_bps = builder.options.max_rate_bps
     packets = sum(SIZES[:-1]) + REPEATS * SIZES[-1]
-    trains = len(SIZES) - 1 + REPEATS
+    trains = 1 + len(SIZES) - 1 + REPEATS + 1  # the first and the last one carry no load
     spent = (packets + 2 * MOST_HOPS * trains) * PACKET_BYTES
     sending_ns = spent * 8 * NS_PER_S // most_bps if most_bps else NS_PER_S
     step = Step(
@@ -29,7 +29,7 @@ def build(builder: Builder) -> tuple[list[Step], list[str]]:
         direction=Direction.FORWARD,
         packets=packets + 2 * MOST_HOPS * trains,
         duration_ns=TRACE_NS + trains * (APART_NS + LISTEN_NS) + 2 * sending_ns,  # silence as long as each load
-        expected_ns=(REPEATS + 1) * (APART_NS + LISTEN_NS),
+        expected_ns=(REPEATS + 2) * (APART_NS + LISTEN_NS),
         offered_bps=most_bps or 0,
         total_bytes=spent,
         why="the narrowest place as one end alone can tell it: trains whose first and last packets expire on the routers; low confidence",

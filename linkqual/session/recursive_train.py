@@ -18,6 +18,7 @@ from linkqual.model import Direction, LoadedHop, LoadedPath
 from linkqual.units import NS_PER_S, format_count, format_duration, format_rate
 from linkqual.wire.trace_probe import MAX_NUMBER
 
+IDLE = 0  # packets of load of the first one, and of the last where some hops fell silent: which hops answer two packets at once
 SIZES = (60, 400, 1600)  # packets of load; the next one where a train was not drawn out
 REPEATS = 3  # trains of the size that was
 APART_NS = 2_100_000_000  # routers make about one ICMP error a second, and each train wants two
@@ -53,12 +54,17 @@ class Recursive:
         return cls(tuple(hops), [])
 
     def next(self) -> int | None:
-        """Packets of load of the next train; None: enough."""
+        """Packets of load of the next train, first of all none; None: enough."""
+        if not self.taken:
+            return IDLE
         size = self._settled()
         if size is None:
             tried = {one.load for one in self.taken}
             return next(one for one in SIZES if one not in tried)
-        return size if sum(one.load == size for one in self.taken) < REPEATS else None
+        if sum(one.load == size for one in self.taken) < REPEATS:
+            return size
+        again = sum(one.load == IDLE for one in self.taken) < 2 and self._cut(self._mute(size)) is not None
+        return IDLE if again else None
 
     def _settled(self) -> int | None:
         """The size to go by, once it is known: a longer train loses its end in a queue, or is no slower, so no bucket let this one through."""
@@ -79,37 +85,51 @@ class Recursive:
         return bool(gaps) and gaps[max(gaps)] >= DRAWN_OUT * self._left(size, max(gaps))
 
     def result(self, direction: Direction) -> LoadedPath:
-        """The place, always with low confidence."""
-        size = self._settled() or (self.taken[-1].load if self.taken else 0)
+        """The place, always with low confidence. A trial without load alone names none."""
+        size = self._settled() or max(one.load for one in self.taken)
         trains = [one for one in self.taken if one.load == size]
         load = f"trains of {format_count(size)} packets ({len(trains)})"
         blank = LoadedPath(direction, load, tuple(self._hop(hop, trains) for hop in self.hops))
         gaps = self._gaps(size)
-        if not gaps:
+        if not gaps or not size:
             return replace(blank, because="no hop answered both before and behind a train")
         last = max(gaps)
-        mute = [hop.ttl for hop in blank.hops if hop.ttl > last and hop.idle_ns]  # they answered before the load
-        cut = mute[0] if mute else None
-        able = any(cut in self._gaps(one) for one in SIZES)  # to answer both; else it may be its habit
-        doubt = "" if able else ", or it answers one packet at a time"
-        lost = (
-            f"; hop {cut} answers none of the packets behind the trains: they are dropped before it{doubt}"
-            if cut
-            else ""
-        )
-        if not self._drawn_out(size) and not (able or len(mute) > 1):
-            rate = format_rate(self._rate(size, self._left(size, last)))
-            why = f"up to hop {last} the trains came as they left, {rate}: nothing there is narrower, or its bucket lets them through"
-            return replace(blank, because=f"{why}{lost}; the last link is not seen from one end")
+        mute = self._mute(size)
+        cut = self._cut(mute)
+        drawn = self._drawn_out(size)
+        if cut is None and not drawn:
+            return replace(blank, because=self._as_they_left(size, last) + _unheard(cut, mute))
         monotone = {ttl: min(gap for other, gap in gaps.items() if other >= ttl) for ttl in sorted(gaps)}
         first = next(ttl for ttl, gap in monotone.items() if gap >= ALIKE * gaps[last])
-        why = (
-            f"a recursive train from one end alone: hop {first} answers its two packets {format_duration(round(gaps[first]))} apart, they left "
-            f"{format_duration(round(self._left(size, first)))} apart; some {format_rate(self._rate(size, gaps[last]))}, which a bucket makes seem "
-            f"faster{lost}; the last link is not seen"
+        after = max((ttl for ttl in monotone if ttl < first), default=0) if drawn else last
+        why = self._drawn(size, first, gaps) if drawn else self._as_they_left(size, last)
+        return replace(
+            blank, after=after, before=cut or first, by="train", confidence="low", because=why + _unheard(cut, mute)
         )
-        after = max((ttl for ttl in monotone if ttl < first), default=0)
-        return replace(blank, after=after, before=cut or first, by="train", confidence="low", because=why)
+
+    def _as_they_left(self, size: int, last: int) -> str:
+        rate = format_rate(self._rate(size, self._left(size, last)))
+        return f"up to hop {last} the trains came as they left, {rate}: nothing there is narrower, or its bucket lets them through"
+
+    def _drawn(self, size: int, first: int, gaps: dict[int, float]) -> str:
+        return (
+            f"a recursive train from one end alone: hop {first} answers its two packets {format_duration(round(gaps[first]))} apart, they left "
+            f"{format_duration(round(self._left(size, first)))} apart; some {format_rate(self._rate(size, gaps[max(gaps)]))}, which a bucket makes seem "
+            "faster"
+        )
+
+    def _mute(self, size: int) -> list[int]:
+        """Hops behind the last one that answered both that answered the packet before the load."""
+        last = max(self._gaps(size), default=0)
+        heard = {
+            ttl for one in self.taken if one.load == size for ttl, (first, _) in one.came.items() if first is not None
+        }
+        return sorted(ttl for ttl in heard if ttl > last)
+
+    def _cut(self, mute: Sequence[int]) -> int | None:
+        """The first of them that answers two packets at once without load, before the trains and after them: its limit is not used up."""
+        able = [{ttl for ttl, both in one.came.items() if None not in both} for one in self.taken if one.load == IDLE]
+        return next((ttl for ttl in mute if able and all(ttl in each for each in able)), None)
 
     def _gaps(self, size: int) -> dict[int, float]:
         """Between both answers of each hop that gave them, median over the trains, ns."""
@@ -134,6 +154,18 @@ class Recursive:
             for place in (0, 1)
         )
         return LoadedHop(hop.ttl, hop.address, len(there), idle, len(there), loaded)
+
+
+def _unheard(cut: int | None, mute: Sequence[int]) -> str:
+    """What the hops say that answered before the trains and not behind them: from `cut` on they answer two packets without load."""
+    if cut is not None:
+        said = f"; hop {cut} answers none of the packets behind the trains, and without load both: they are dropped before it"
+    elif mute:
+        which = f"hop {mute[0]} answers" if len(mute) == 1 else f"hops {mute[0]} to {mute[-1]} answer"
+        said = f"; {which} one packet at a time, with and without load, so what reaches there is not seen"
+    else:
+        said = ""
+    return f"{said}; the last link is not seen from one end"
 
 
 def numbers(ttls: Sequence[int]) -> dict[int, tuple[int, int]]:

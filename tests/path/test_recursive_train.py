@@ -30,8 +30,10 @@ TRAINING = parse(shipped.text("training"), "training.yaml")
 SENT_NS = 5_000  # between two packets of the sender
 
 
-def carried(rates: list[tuple[int, int]], size: int, *, policer: int = 0, silent: int = 0, single: int = 0) -> Heard:
-    """One train over links of (Mbit/s, bucket in bytes) each; the link `policer` drops what its bucket does not hold, hop `single` answers one packet."""
+def carried(
+    rates: list[tuple[int, int]], size: int, *, policer: int = 0, silent: int = 0, single: tuple[int, ...] = ()
+) -> Heard:
+    """One train over links of (Mbit/s, bucket in bytes) each; the link `policer` drops what its bucket does not hold, hops in `single` answer one packet."""
     ttls = [ttl for ttl in range(1, len(rates)) if ttl != silent]
     rows = [(ttl, 0) for ttl in ttls] + [(99, 2)] * size + [(ttl, 1) for ttl in reversed(ttls)]
     times = np.arange(len(rows)) * SENT_NS
@@ -53,17 +55,17 @@ def carried(rates: list[tuple[int, int]], size: int, *, policer: int = 0, silent
             leaving = last = round(now + wait)
             tokens += wait * mbit * MBIT / 8e9 - PACKET_BYTES
             if ttl == link:
-                came[ttl][place] = None if ttl == single and place else leaving
+                came[ttl][place] = None if ttl in single and place else leaving
             else:
                 passed.append(((ttl, place), leaving))
         alive = passed
     return Heard(size, {ttl: (a, b) for ttl, (a, b) in sent.items()}, {ttl: (a, b) for ttl, (a, b) in came.items()})
 
 
-def found(rates: list[tuple[int, int]], **more: int) -> tuple[LoadedPath, list[int]]:
+def found(rates: list[tuple[int, int]], **more: Any) -> tuple[LoadedPath, list[int]]:
     hops = [LoadedHop(ttl, None if ttl == more.get("silent") else f"10.0.{ttl}.1") for ttl in range(1, len(rates))]
     trains = Recursive.over(hops)
-    while size := trains.next():
+    while (size := trains.next()) is not None:
         trains.taken.append(carried(rates, size, **more))
     return trains.result(Direction.FORWARD), [one.load for one in trains.taken]
 
@@ -77,13 +79,13 @@ def test_a_narrow_link_draws_the_train_out() -> None:
         mbits[at] = 30
         path, sizes = found([(mbit, SMALL) for mbit in mbits])
         assert (path.after, path.before, path.by, path.confidence) == (at, at + 1, "train", "low")
-        assert sizes == [60, 400, 60, 60]
+        assert sizes == [0, 60, 400, 60, 60]
 
 
 def test_a_bucket_that_lets_a_short_train_through_is_met_by_a_longer_one() -> None:
     path, sizes = found([(90, SMALL), (30, 256_000), (60, SMALL), (80, SMALL)])
     assert (path.after, path.before) == (1, 2)
-    assert sizes == [60, 400, 1600, 1600, 1600]
+    assert sizes == [0, 60, 400, 1600, 1600, 1600]
 
 
 def test_a_silent_hop_widens_it() -> None:
@@ -99,13 +101,38 @@ def test_what_a_policer_drops_behind_the_train_widens_it_too() -> None:
     assert "dropped before it" in path.because
 
 
-def test_a_router_that_answers_one_packet_at_a_time_drops_none() -> None:
-    path, _ = found([(3000, 10**9)] * 4, single=3)
+@pytest.mark.parametrize("single", [(3,), (2, 3)])
+def test_routers_that_answer_one_packet_at_a_time_drop_none(single: tuple[int, ...]) -> None:
+    path, _ = found([(3000, 10**9)] * 4, single=single)
     assert (path.by, path.before) == ("", None)
-    assert "or it answers one packet at a time" in path.because
-    drawn, _ = found([(90, SMALL), (30, SMALL), (90, SMALL), (90, SMALL)], single=3)
-    assert drawn.after == 1
-    assert "or it answers one packet at a time" in drawn.because
+    assert "answer one packet at a time" in path.because or "answers one packet at a time" in path.because
+    drawn, _ = found([(30, SMALL), (90, SMALL), (90, SMALL), (90, SMALL)], single=single)
+    assert (drawn.after, drawn.before) == (0, 1)
+    assert "dropped" not in drawn.because
+
+
+@pytest.mark.parametrize(("policer", "single"), [(3, ()), (2, ()), (2, (3,)), (3, (2,))])
+def test_a_policer_shows_at_the_next_router_that_answers_two_packets(policer: int, single: tuple[int, ...]) -> None:
+    """Of the last router alone too."""
+    rates = [(3000, 10**9)] * 4
+    rates[policer - 1] = (30, 50_000)
+    path, _ = found(rates, policer=policer, single=single)
+    assert path.after is not None
+    assert path.before is not None
+    assert path.after < policer <= path.before, path
+    assert "without load both: they are dropped before it" in path.because
+
+
+def test_a_router_that_has_used_up_its_answers_drops_none() -> None:
+    """A bucket of answers: it held those of the first trains."""
+    trains = Recursive.over([LoadedHop(ttl, f"10.0.{ttl}.1") for ttl in (1, 2, 3)])
+    while (size := trains.next()) is not None:
+        left = 3 if len(trains.taken) == 0 else 1
+        one = carried([(3000, 10**9)] * 4, size)
+        came = one.came | {3: (one.came[3][0], one.came[3][1] if left > 1 else None)}
+        trains.taken.append(replace(one, came=came))
+    assert [one.load for one in trains.taken][-1] == 0
+    assert trains.result(Direction.FORWARD).by == ""
 
 
 def test_a_train_that_came_as_it_left_names_nothing() -> None:
@@ -116,9 +143,9 @@ def test_a_train_that_came_as_it_left_names_nothing() -> None:
 
 def test_without_answers_nothing_is_known_and_it_ends() -> None:
     trains = Recursive.over([LoadedHop(1, "10.0.1.1")])
-    while size := trains.next():
+    while (size := trains.next()) is not None:
         trains.taken.append(Heard(size, {1: (0, 100)}, {1: (50, None)}))
-    assert len(trains.taken) <= 9
+    assert len(trains.taken) <= 10
     assert trains.result(Direction.FORWARD).because == "no hop answered both before and behind a train"
 
 
