@@ -172,6 +172,6 @@ def _sure(found: NarrowResult, named: int, hits: list[LinkSeen], off: float) -> 
     before = [str(one.number) for one in found.seen if one.number < named]
     faster = f"load that expired on router {', '.join(before)} was faster" if before else ""
     if not hits:
-        return "high", f"{faster}; only what crossed the last link was held up"
+        return "high", "; ".join(filter(None, [faster, "only what crossed the last link was held up"]))
     held = f"load that crossed link {named} waited and came through at this rate"
     return "high", "; ".join(filter(None, [held, faster]))
