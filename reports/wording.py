@@ -131,7 +131,8 @@ def among_lost(estimate: Estimate | None) -> bool:
 def value_words(finding: Finding) -> str:
     """The measured value, or plainly that there is none."""
     if among_lost(finding.estimate):
-        return "∞ (lost)"
+        factor = finding.estimate is not None and finding.estimate.unit == "times"
+        return "∞ (nothing came through)" if factor else "∞ (lost)"
     if finding.estimate is None or finding.estimate.value is None:
         return "not measured"
     value = format_value(finding.estimate.value, finding.estimate.unit)

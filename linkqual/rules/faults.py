@@ -252,12 +252,8 @@ def _member(key: str, result: MembersResult, group: Group, way: Way) -> Fault:
     again = "the carriers' own counters of the members that carry the flows named"
     parts = routes.apart(result.traces, group.ports, group.unclear)
     if parts is None:
-        return Fault(
-            MEMBERS[group.kind],
-            what,
-            (counted, ("traces", "the flows meet the same routers, or were not traced")),
-            settle=again,
-        )
+        evidence = (counted, ("traces", _unparted(result, group)))
+        return Fault(MEMBERS[group.kind], what, evidence, settle=again)
     seen = (
         f"at hop {parts.hop} they meet {', '.join(sorted(parts.theirs))}, the others {', '.join(sorted(parts.others))}"
     )
@@ -271,6 +267,13 @@ def _member(key: str, result: MembersResult, group: Group, way: Way) -> Fault:
         receiver_side=True,
         settle=again,
     )
+
+
+def _unparted(result: MembersResult, group: Group) -> str:
+    traced = {trace.near_port for trace in result.traces}
+    if traced & set(group.ports) and traced - {*group.ports, *group.unclear}:
+        return "these flows and the others meet the same routers, as far as these answer"
+    return "these flows were not traced beside others"
 
 
 def _routers(measurements: Sequence[Measurement], way: Way) -> Iterator[Fault]:

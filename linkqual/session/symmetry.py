@@ -217,8 +217,8 @@ _SECOND_GATEWAY = (
 )
 _NO_MATES = "no link shows both its ends on one /30 or /31 subnet: addresses cannot tell these routers apart"
 _OTHERWISE = (
-    "another link in one direction, or routers that answer from another link than the probe took (as where flows are shared over "
-    "parallel ones): without Record Route of both ways (IPv6 has none) these look alike"
+    "a link shows different addresses each way: another link in one direction, or routers that answer from another link than the probe took "
+    "(as where flows are shared over parallel ones), which only Record Route of both ways tells apart (IPv6 has none)"
 )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from linkqual import reports
-from linkqual.model import Conditions, Direction, Estimate, Fault, Objective, Relation, Slice
+from linkqual.model import Conditions, Direction, Estimate, Fault, Finding, Objective, Outcome, Relation, Slice
 from linkqual.reports import series, sheet, surroundings, terminal, wording
 from linkqual.reports.cells import pad, wrap
 from linkqual.reports.inert import inert, plain
@@ -43,6 +43,14 @@ from .traffic import histogram
 )
 def test_intervals(low: float | None, high: float | None, unit: str, words: str) -> None:
     assert wording.interval_words(Estimate(1.0, low, high, 0.95, 10, unit, "")) == words
+
+
+def test_a_rate_that_came_to_nothing_has_no_lost_quantile() -> None:
+    nothing = Estimate(None, 3.0, None, 0.95, 65, "times", "medians of the seconds")
+    found = Finding(Objective("rate_symmetry", "factor", Direction.ROUND_TRIP, 1.5), Outcome.FAIL, "", nothing)
+    assert wording.value_words(found) == "∞ (nothing came through)"
+    late = Finding(Objective("delay", "p99", Direction.FORWARD, 1e6), Outcome.FAIL, "", replace(nothing, unit="ns"))
+    assert wording.value_words(late) == "∞ (lost)"
 
 
 def test_no_estimate_is_no_number() -> None:

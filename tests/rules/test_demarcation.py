@@ -398,7 +398,11 @@ def test_a_lossy_member_lies_where_its_flows_leave_the_others() -> None:
     assert row.where == "between hop 1 (10.0.0.2) and hop 3 (10.0.2.2)"
     assert "at hop 2 they meet 10.0.7.2, the others 10.0.1.2" in row.evidence[1][1]
     assert "4 of 16 flows lose 12 %" in row.sentence
+    alike = replace(bad, hops=good.hops)
+    assert "meet the same routers" in only(TRACED, members(alike, good)).evidence[1][1]
+    assert only(TRACED, members(alike)).evidence[1][1] == "these flows were not traced beside others"
     anywhere = only(TRACED, members())
+    assert "were not traced" in anywhere.evidence[1][1]
     assert anywhere.where == "anywhere between both ends"
     assert anywhere.confidence == "low"
 
