@@ -47,6 +47,7 @@ SHORTER_BYTES = (1400, 1280, 576)  # of an IP packet: behind most tunnels, the l
 _LADDER_SPARE_NS = 50_000_000  # a host held up has no use for the ladder
 _SLOWLY = 1.1  # times as long as it should may a train last
 _KEPT = 2  # trains to single routers for which time is kept
+_MORE = 1.1  # times what left cannot arrive
 _SHORTER = 0.5  # of what it should last: a train to one router still tells something
 
 
@@ -298,6 +299,10 @@ class Narrow:
                 self.ended = "no-way"
                 return
         train = read(Sent(phase.name, packets, each, host_lost), numbers, departed, arrived, self.base)
+        if (train.rate_bps or 0.0) > _MORE * train.offered_bps:
+            train = replace(
+                train, void="packets arrived in bunches, faster than they left: something on the way was held up"
+            )
         if phase.name not in {"pace", "ladder"}:
             self.trains.took(train, self.base)
         limited = train.rate_bps and not train.void

@@ -275,6 +275,17 @@ def test_the_hosts_own_queue_is_link_1_without_more_trains(at_once: int) -> None
     assert [one.number for one in found.seen] == [1]
 
 
+def test_more_cannot_arrive_than_left() -> None:
+    """What held packets up let them go in bunches: the distances between those say nothing of the line."""
+    search = climbed(3)
+    ask = search.next()
+    assert ask is not None
+    number = np.arange(ask.train.packets)
+    search.took(len(number), number, number * 500_000, number[-1] * 500_000 + number * 1000 + 10**9)
+    assert search.trains.taken[0].void
+    assert not search.rate_bps
+
+
 def test_where_packets_hardly_wait_the_hosts_own_limit_may_refuse_them() -> None:
     search = held_up(1, 20)
     assert search.prefixes.own
