@@ -13,14 +13,13 @@ from itertools import pairwise
 
 from linkqual.model import Compared, Measurement, PathResult, Share, Trace
 from linkqual.session.alignment import Hops, Routers, align, mates, same_router
+from linkqual.session.link_states import Link, links
 from linkqual.session.symmetry import (
     ASYMMETRIC,
     SYMMETRIC,
     UNDETERMINED,
-    Link,
     compare,
     contradiction,
-    links,
     one_gateway,
     routers_of,
 )

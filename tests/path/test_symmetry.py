@@ -12,7 +12,8 @@ import pytest
 from linkqual.model import Fault, Hop, Trace
 from linkqual.session import symmetry
 from linkqual.session.alignment import Routers, align, mates
-from linkqual.session.symmetry import Link, compare, judge, links
+from linkqual.session.link_states import Link, links
+from linkqual.session.symmetry import compare, judge
 
 NEAR, FAR = "10.0.0.1", "10.0.9.2"
 
