@@ -58,7 +58,7 @@ def sentence(found: NarrowResult, trace: Sequence[Hop]) -> str:
         return f"{found.direction}, the narrowest hop is not known: {found.because}"
     limit = f"{_rates(found, found.rate_bps[0])}, {kind_of(found)}{_depths(found)}"
     if not found.named:
-        return f"{found.direction}, the whole way carries {limit}; which link limits it is not known: {found.because}"
+        return f"{found.direction}, the whole way seems to carry {limit}; which link limits it is not known ({found.confidence} confidence: {found.because})"
     where = where_is(found.named, found.links, trace)
     others = [number for number in found.narrow if number != found.named]
     near = f"; nearly as narrow: {', '.join(_other(found, number, trace) for number in others)}" if others else ""

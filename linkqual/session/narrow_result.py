@@ -33,6 +33,7 @@ _UNTOLD = {
 }
 _ENDED = {
     "no-way": "no packets of ours reach the far end, so nothing was measured",
+    "stood": "of a whole train nothing arrived, though packets before it did: the line or a host stood still; run it again",
     "short": "the trains showed no steady limit",
     "void": "the hosts held the trains up, or dropped of them",
     "bytes": f"the bytes allowed were spent before a limit was seen for certain: {_MORE}",
@@ -57,6 +58,8 @@ def result(direction: Direction, search: Narrow, *, counts: str, interrupted: bo
         overhead_bytes=bounds.overhead_bytes,
     )
     ended = "interrupted" if interrupted and not search.ended else search.ended
+    if ended == "no-way" and search.links:
+        ended = "stood"
     if ended == "none":
         return _none(found, trains.taken, bounds.each)
     good = agreeing(trains.taken, search.rate_bps) if search.rate_bps else []

@@ -128,6 +128,18 @@ def test_nothing_that_arrives_ends_the_search() -> None:
     )
 
 
+def test_a_train_of_which_nothing_arrives_says_what_stood_still(chains: Any) -> None:
+    search, chain = Narrow(BOUNDS), chains.MemoryChain((shaper(50),))
+    ask = search.next()
+    assert ask is not None
+    search.took(ask.train.packets, *chain.run(ask.train))
+    while (ask := search.next()) is not None:
+        search.took(ask.train.packets, NONE, NONE, NONE)
+    found = result(Direction.FORWARD, search, counts="l2")
+    assert (found.kind, found.links) == ("unknown", 1)
+    assert "stood still" in found.because
+
+
 def test_shorter_packets_where_longer_ones_do_not_fit() -> None:
     search = Narrow(BOUNDS)
     assert search.next() is not None

@@ -139,8 +139,8 @@ def test_what_is_not_known_is_not_named() -> None:
     assert sentence(none, HOPS) == "forward, no bottleneck below 900 Mbit/s (L1): the sender was the limit"
     unknown = NarrowResult(Direction.REVERSE, 4, because="the rate changed")
     assert sentence(unknown, HOPS) == "reverse, the narrowest hop is not known: the rate changed"
-    unnamed = replace(FOUND, named=0, narrow=(), because="it was ended")
-    assert "which link limits it is not known: it was ended" in sentence(unnamed, HOPS)
+    unnamed = replace(FOUND, named=0, narrow=(), confidence="low", because="it was ended")
+    assert "which link limits it is not known (low confidence: it was ended" in sentence(unnamed, HOPS)
 
 
 def test_below_the_contract_is_a_warning() -> None:
