@@ -13,6 +13,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Runs of `linkqual test` are many and calibrate for a second each: only the tests of calibration do (they ask for it by the option).
 os.environ.setdefault("LINKQUAL_CALIBRATION", "0")
 
+# pytest-xdist gives its workers a width, and what is said would be folded to it: tests read whole lines, as a pipe does.
+os.environ.pop("COLUMNS", None)
+
 # No timed assertion on a shared machine; thirty examples a law in every run, more where a law asks for them itself.
 settings.register_profile("linkqual", deadline=None, max_examples=30)
 settings.load_profile("linkqual")

@@ -235,7 +235,7 @@ def _seen(result: MembersResult) -> dict[str, Any]:
         "short": result.traces_short,
         "lengths": [len(trace.hops) for trace in result.traces],
         "slow": [asdict(group) | {"paths": group.paths} for group in groups],
-        "apart": [routes.apart(result.traces, group.ports)[:2] for group in groups],  # type: ignore[index]
+        "apart": [routes.apart(result.traces, group.ports)[:3] for group in groups],  # type: ignore[index]
     }
 
 
@@ -250,4 +250,4 @@ def test_flows_on_other_routers_are_traced_from_both_ends() -> None:
         (slow,) = found["slow"]
         assert (slow["kind"], slow["paths"]) == ("path", 2)
         assert slow["excess_ns"] == pytest.approx(3_000_000, rel=0.2)
-        assert found["apart"] == [[1, None]]  # the router behind answers from the link each flow came by
+        assert found["apart"] == [[1, 2, None]]  # the router behind answers from the link each flow came by
