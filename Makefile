@@ -15,7 +15,7 @@ demo: setup ## qualify the embedded line with real packets and write a report
 	@$(BIN)/linkqual test --profile training --quick
 
 test: setup ## everything: checks of structure, fast tests, real packets in namespaces
-	@$(BIN)/pytest -q -n 4 --dist worksteal -m "not quiet"
+	@$(BIN)/pytest -q -n 3 --dist worksteal -m "not quiet"
 	@$(BIN)/pytest -q -m quiet $$(grep -rl --include='test_*.py' 'mark\.quiet' tests)
 
 check: setup format lint types floors fast ## what a commit must pass

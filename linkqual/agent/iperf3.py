@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -102,7 +103,7 @@ class Iperf3Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LISTEN_S):
                 while self._process.returncode is None:
-                    if _listening(self.port):
+                    if _listening(self._process.pid, self.port):
                         return True
                     await asyncio.sleep(0.01)
         return False
@@ -189,11 +190,13 @@ def port_is_free(address: str, port: int, kind: socket.SocketKind) -> bool:
     return True
 
 
-def _listening(port: int) -> bool:
-    """Whether any socket of this network namespace listens on the TCP port (to connect would use up the one test)."""
-    entry = re.compile(rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A ", re.MULTILINE)
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            if entry.search(Path("/proc/self/net", table).read_text()):
+def _listening(pid: int, port: int) -> bool:
+    """Whether this process listens on the TCP port (to connect would use up the one test; another's server may stand there, and it is about to fail)."""
+    entry = re.compile(rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A (?:\S+ +){{5}}(\d+)", re.MULTILINE)
+    with contextlib.suppress(OSError):
+        own = {os.readlink(held) for held in Path(f"/proc/{pid}/fd").iterdir()}
+        for table in ("tcp", "tcp6"):
+            text = Path("/proc/self/net", table).read_text()
+            if any(f"socket:[{inode}]" in own for inode in entry.findall(text)):
                 return True
     return False
