@@ -34,6 +34,7 @@ IDLE = 0.03  # of the capacity: less is taken for none
 ALONE = 0.985  # of what the spacing shows: a rate above is not shared
 PARTS = 4  # of a train, each a point
 APART = 1.15  # times as fast must the fastest point be as the slowest
+MOST = 3.0  # times what came through: a capacity above is no queue's, but of packets that were let go several at once
 AGREE = 0.05  # of the capacity, by which both ways may differ
 LOST = 0.01  # of a train: fewer may be the line's
 _HELD = 0.97  # of what was offered came through: less was held up
@@ -215,6 +216,8 @@ def together(
     `own`: the queue is the sending host's own. Others get through it what they send, for it takes no more from us than the rest. `faster_bps`: what much
     faster trains showed; 0: no more. Then nobody else seems to be there, yet somebody may, and the line alone says who, where it fits both.
     """
+    if spaced is not None and spaced.capacity_bps > MOST * rate_bps:
+        spaced = None
     line = regression(taken)
     if (
         line is not None and line.busy and (spaced is None or faster_bps)

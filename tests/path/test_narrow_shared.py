@@ -206,3 +206,11 @@ def test_what_cannot_be_told_from_others_is_never_sure(chains: Any) -> None:
     chain = chains.MemoryChain((shaper(120), shaper(40), shaper(90)), others_bps=12e6, noise_ns=3_000_000)
     found, _ = chains.measure(chain, BOUNDS, 3 * 10**9)
     assert found.confidence in ("low", "medium")
+
+
+def test_packets_let_go_several_at_once_are_no_capacity() -> None:
+    batched = topp.Spacing(5.1e9, 0.004, 100e6)
+    assert topp.together(100e6, batched, (), own=True) is None
+    shared = topp.together(100e6, topp.Spacing(150e6, 0.004, 100e6), (), own=True)
+    assert shared is not None
+    assert shared.others_bps[0] == pytest.approx(50e6)
