@@ -92,32 +92,38 @@ def one(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
     return row
 
 
+def agent(stack: ExitStack, virtual: VirtualLine) -> Peer:
+    """Started at the far end, until the stack ends."""
+    command = [
+        sys.executable,
+        "-m",
+        "linkqual",
+        "agent",
+        "--ephemeral",
+        "--quiet",
+        "--bind",
+        virtual.address(virtual.far),
+    ]
+    with virtual.inside(virtual.far):
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    stack.callback(process.kill)
+    assert process.stdout is not None
+    said = process.stdout.readline().strip()
+    return Peer.parse(said)
+
+
 def _measured(rates: tuple[Rate, ...], kind: str, seed: int) -> Row:
     way = Direction.REVERSE if kind == "reverse" else Direction.FORWARD
     line = described(rates, kind, seed)
     seen = tuple(reversed(rates)) if way is Direction.REVERSE else rates
     with ExitStack() as stack:
         virtual = stack.enter_context(VirtualLine(line))
-        with virtual.inside(virtual.far):
-            command = [
-                sys.executable,
-                "-m",
-                "linkqual",
-                "agent",
-                "--ephemeral",
-                "--quiet",
-                "--bind",
-                virtual.address(virtual.far),
-            ]
-            agent = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        stack.callback(agent.kill)
-        assert agent.stdout is not None
-        said = agent.stdout.readline().strip()
+        peer = agent(stack, virtual)
         others = OTHERS[seed % 2] * min(rate.bps for rate in seen) if kind == "cross" else 0
         if others:
             _others(stack, virtual, round(others))
         stack.enter_context(virtual.inside(virtual.near))
-        control = stack.enter_context(Control.connect(Peer.parse(said)))
+        control = stack.enter_context(Control.connect(peer))
         began, measured = time.monotonic(), _probe(control, way)
         seconds = time.monotonic() - began
     if measured.narrow is None:

@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from bottleneck import described
+from bottleneck import agent, described
 from narrow_chain import MBIT
 
 from linkqual.bottleneck import Rate
@@ -30,7 +28,6 @@ from linkqual.net import trace_sockets
 from linkqual.net.control import Control
 from linkqual.probes import gentle, recursive
 from linkqual.probes.bench import Bench
-from linkqual.wire.pairing import Peer
 
 FASTER = 60
 
@@ -90,9 +87,9 @@ def _inside(name: str, way: Direction, probe: str, *, user: bool) -> dict[str, A
         virtual = stack.enter_context(VirtualLine(described(rates, "reverse" if way is Direction.REVERSE else kind, 1)))
         for router in SINGLE if kind == "single" else ():
             virtual.spaces[router].run(["nft", "-f", "-"], _SINGLE)
-        control = stack.enter_context(Control.connect(_agent(stack, virtual))) if probe == "gentle" else None
-        if control is None:
-            stack.enter_context(virtual.inside(virtual.near))
+        peer = agent(stack, virtual) if probe == "gentle" else None
+        stack.enter_context(virtual.inside(virtual.near))
+        control = stack.enter_context(Control.connect(peer)) if peer is not None else None
         bench = Bench(virtual.address(virtual.far), virtual.address(virtual.near), control=control)
         if probe == "gentle":
             params = {"rounds": 7, "packet_bytes": 1500, "rate_bps": _contract(rates), "bytes": 0, "max_rate_bps": None}
@@ -106,27 +103,6 @@ def _inside(name: str, way: Direction, probe: str, *, user: bool) -> dict[str, A
     truth = len(rates) + 1 - link if way is Direction.REVERSE and link else link
     said = str(found.fault) if path is None else path.because
     return {"right": _right(path, truth), "truth": truth, **_place(path), "said": said}
-
-
-def _agent(stack: ExitStack, virtual: VirtualLine) -> Peer:
-    """Started at the far end; this thread is at the near end from now on."""
-    command = [
-        sys.executable,
-        "-m",
-        "linkqual",
-        "agent",
-        "--ephemeral",
-        "--quiet",
-        "--bind",
-        virtual.address(virtual.far),
-    ]
-    with virtual.inside(virtual.far):
-        agent = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-    stack.callback(agent.kill)
-    assert agent.stdout is not None
-    said = agent.stdout.readline().strip()
-    stack.enter_context(virtual.inside(virtual.near))
-    return Peer.parse(said)
 
 
 def _contract(rates: tuple[Rate, ...]) -> int:

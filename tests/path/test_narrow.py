@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,6 @@ from linkqual.stats.arrival_curve import Idle
 
 MBIT = 1_000_000
 BOUNDS = Bounds(60_000_000, packet_bytes=1500, overhead_bytes=18)
-
-
-@pytest.fixture
-def chains(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import narrow_chain
-
-    return narrow_chain
 
 
 def shaper(mbit: float, bucket: int = 16_000, queue_ms: float = 50) -> Rate:
